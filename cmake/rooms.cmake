@@ -1,0 +1,31 @@
+# Helpers that keep each room's CMakeLists.txt to a list of its sources.
+
+add_library(plait_flags INTERFACE)
+target_include_directories(plait_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/capi/include)
+target_compile_options(plait_flags INTERFACE -Wall -Wextra -Wno-psabi
+  $<$<COMPILE_LANGUAGE:CXX>:-fno-gnu-unique> $<$<BOOL:${PLAIT_WERROR}>:-Werror>)
+if(PLAIT_SANITIZE)
+  target_compile_options(plait_flags INTERFACE -fsanitize=${PLAIT_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(plait_flags INTERFACE -fsanitize=${PLAIT_SANITIZE})
+endif()
+
+# plait_room(NAME SOURCES … [LINK …]): an object library of one room; all rooms together make libplait.
+function(plait_room name)
+  cmake_parse_arguments(ROOM "" "" "SOURCES;LINK" ${ARGN})
+  add_library(${name} OBJECT ${ROOM_SOURCES})
+  target_link_libraries(${name} PUBLIC plait_flags Threads::Threads ${ROOM_LINK})
+  set_property(GLOBAL APPEND PROPERTY PLAIT_ROOMS ${name})
+endfunction()
+
+# plait_test(NAME LABEL label SOURCES … ROOMS … [LINK …]): one Catch2 program that links the named rooms.
+function(plait_test name)
+  cmake_parse_arguments(TEST "" "LABEL;TIMEOUT" "SOURCES;ROOMS;LINK" ${ARGN})
+  add_executable(${name} ${TEST_SOURCES} $<TARGET_OBJECTS:test_main>)
+  target_link_libraries(${name} PRIVATE plait_flags ${TEST_ROOMS} ${TEST_LINK})
+  if(NOT TEST_TIMEOUT)
+    set(TEST_TIMEOUT 300)
+  endif()
+  set_property(GLOBAL APPEND PROPERTY PLAIT_TEST_PROGRAMS ${name})
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS "${TEST_LABEL}" TIMEOUT ${TEST_TIMEOUT})
+endfunction()

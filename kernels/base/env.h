@@ -1,0 +1,82 @@
+// The seam to the operating system: files, clock and entropy. Nothing above it includes a system
+// header for them. An Env is passed in by constructor; the library ships PosixEnv alone, tests give
+// others that inject faults.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace plait {
+
+/// An open file. Closed by the destructor. Any thread may pread; writers are one at a time.
+class File {
+ public:
+  virtual ~File() = default;
+  /// Reads up to `bytes` at `offset`; returns the count, less only at the end of the file.
+  virtual int64_t pread(void* data, int64_t bytes, int64_t offset) = 0;
+  /// Writes all of it or throws.
+  virtual void pwrite(const void* data, int64_t bytes, int64_t offset) = 0;
+  virtual void sync() = 0;          ///< contents and size are durable after it
+  virtual int64_t size() const = 0;
+  virtual const std::string& path() const = 0;
+
+  /// Reads exactly `bytes` or throws `word` with path, offset, want and got.
+  void read_exactly(void* data, int64_t bytes, int64_t offset, const char* word);
+};
+
+struct FileInfo {
+  enum class Kind { kRegular, kDirectory, kOther };
+  Kind kind = Kind::kOther;  ///< links are followed
+  int64_t bytes = 0;
+};
+
+class Files {
+ public:
+  virtual ~Files() = default;
+  /// Opens a regular file to read; never blocks on a FIFO; anything else is `invalid_file`.
+  virtual std::unique_ptr<File> open_read(const std::string& path) = 0;
+  /// Creates a new file to read and write; `must_be_new` refuses an existing one (target_exists),
+  /// else it is truncated.
+  virtual std::unique_ptr<File> create(const std::string& path, bool must_be_new) = 0;
+  virtual bool exists(const std::string& path) = 0;
+  virtual FileInfo stat(const std::string& path) = 0;  ///< no_file when it is not there
+  virtual std::vector<std::string> list(const std::string& directory) = 0;  ///< names, sorted
+  virtual void make_directory(const std::string& path) = 0;  ///< parents must exist
+  virtual void sync_directory(const std::string& path) = 0;
+  virtual void rename(const std::string& from, const std::string& to) = 0;  ///< replaces
+  virtual void rename_noreplace(const std::string& from, const std::string& to) = 0;
+  virtual void unlink(const std::string& path) = 0;
+  virtual void remove_directory(const std::string& path) = 0;  ///< an empty one
+};
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual int64_t now_ns() = 0;   ///< monotonic
+  virtual int64_t wall_ns() = 0;  ///< since 1970, for logs and file names only
+};
+
+class Entropy {
+ public:
+  virtual ~Entropy() = default;
+  virtual uint64_t next() = 0;
+};
+
+struct Env {
+  Files& files;
+  Clock& clock;
+  Entropy& entropy;
+};
+
+/// The Env of the running system. Lives as long as the process.
+Env& posix_env();
+
+/// Reads a whole regular file of at most `limit` bytes (else `too_large` with both numbers).
+std::string read_file(Files& files, const std::string& path, int64_t limit);
+
+/// `directory` + "/" + `name`.
+std::string join_path(const std::string& directory, const std::string& name);
+
+}  // namespace plait
