@@ -30,7 +30,8 @@ float to_float(Float16 value) {
   const uint32_t exponent = (value.bits >> 10) & 31u;
   const uint32_t mantissa = value.bits & 0x3FFu;
   if (exponent == 31) return std::bit_cast<float>(sign | 0x7F800000u | (mantissa << 13));
-  if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (mantissa << 13));
+  if (exponent != 0)
+    return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (mantissa << 13));
   const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;  // subnormal or zero: exact
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
 }

@@ -18,7 +18,7 @@ class File {
   virtual int64_t pread(void* data, int64_t bytes, int64_t offset) = 0;
   /// Writes all of it or throws.
   virtual void pwrite(const void* data, int64_t bytes, int64_t offset) = 0;
-  virtual void sync() = 0;          ///< contents and size are durable after it
+  virtual void sync() = 0;  ///< contents and size are durable after it
   virtual int64_t size() const = 0;
   virtual const std::string& path() const = 0;
 
@@ -43,7 +43,7 @@ class Files {
   virtual bool exists(const std::string& path) = 0;
   virtual FileInfo stat(const std::string& path) = 0;  ///< no_file when it is not there
   virtual std::vector<std::string> list(const std::string& directory) = 0;  ///< names, sorted
-  virtual void make_directory(const std::string& path) = 0;  ///< parents must exist
+  virtual void make_directory(const std::string& path) = 0;                 ///< parents must exist
   virtual void sync_directory(const std::string& path) = 0;
   virtual void rename(const std::string& from, const std::string& to) = 0;  ///< replaces
   virtual void rename_noreplace(const std::string& from, const std::string& to) = 0;

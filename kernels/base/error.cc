@@ -111,26 +111,46 @@ bool needs_quotes(std::string_view text) {
 
 const char* code_name(Code code) {
   switch (code) {
-    case Code::kOk: return "OK";
-    case Code::kCancelled: return "CANCELLED";
-    case Code::kUnknown: return "UNKNOWN";
-    case Code::kInvalidArgument: return "INVALID_ARGUMENT";
-    case Code::kDeadlineExceeded: return "DEADLINE_EXCEEDED";
-    case Code::kNotFound: return "NOT_FOUND";
-    case Code::kAlreadyExists: return "ALREADY_EXISTS";
-    case Code::kPermissionDenied: return "PERMISSION_DENIED";
-    case Code::kResourceExhausted: return "RESOURCE_EXHAUSTED";
-    case Code::kFailedPrecondition: return "FAILED_PRECONDITION";
-    case Code::kAborted: return "ABORTED";
-    case Code::kOutOfRange: return "OUT_OF_RANGE";
-    case Code::kUnimplemented: return "UNIMPLEMENTED";
-    case Code::kInternal: return "INTERNAL";
-    case Code::kUnavailable: return "UNAVAILABLE";
-    case Code::kDataLoss: return "DATA_LOSS";
-    case Code::kUnauthenticated: return "UNAUTHENTICATED";
-    case Code::kHostError: return "HOST_ERROR";
-    case Code::kPeerLost: return "PEER_LOST";
-    case Code::kStopped: return "STOPPED";
+    case Code::kOk:
+      return "OK";
+    case Code::kCancelled:
+      return "CANCELLED";
+    case Code::kUnknown:
+      return "UNKNOWN";
+    case Code::kInvalidArgument:
+      return "INVALID_ARGUMENT";
+    case Code::kDeadlineExceeded:
+      return "DEADLINE_EXCEEDED";
+    case Code::kNotFound:
+      return "NOT_FOUND";
+    case Code::kAlreadyExists:
+      return "ALREADY_EXISTS";
+    case Code::kPermissionDenied:
+      return "PERMISSION_DENIED";
+    case Code::kResourceExhausted:
+      return "RESOURCE_EXHAUSTED";
+    case Code::kFailedPrecondition:
+      return "FAILED_PRECONDITION";
+    case Code::kAborted:
+      return "ABORTED";
+    case Code::kOutOfRange:
+      return "OUT_OF_RANGE";
+    case Code::kUnimplemented:
+      return "UNIMPLEMENTED";
+    case Code::kInternal:
+      return "INTERNAL";
+    case Code::kUnavailable:
+      return "UNAVAILABLE";
+    case Code::kDataLoss:
+      return "DATA_LOSS";
+    case Code::kUnauthenticated:
+      return "UNAUTHENTICATED";
+    case Code::kHostError:
+      return "HOST_ERROR";
+    case Code::kPeerLost:
+      return "PEER_LOST";
+    case Code::kStopped:
+      return "STOPPED";
   }
   return "UNKNOWN";
 }
@@ -206,19 +226,38 @@ void check(bool condition, const char* what) {
 Error errno_error(int error_number, std::string_view operation, std::string_view path) {
   const char* word = "io_error";
   switch (error_number) {
-    case ENOSPC: word = "no_space"; break;
-    case EDQUOT: word = "quota"; break;
-    case EFBIG: word = "file_too_large"; break;
+    case ENOSPC:
+      word = "no_space";
+      break;
+    case EDQUOT:
+      word = "quota";
+      break;
+    case EFBIG:
+      word = "file_too_large";
+      break;
     case EMFILE:
-    case ENFILE: word = "too_many_files"; break;
+    case ENFILE:
+      word = "too_many_files";
+      break;
     case EACCES:
-    case EPERM: word = "permission"; break;
-    case EROFS: word = "read_only"; break;
-    case ENOENT: word = "no_file"; break;
+    case EPERM:
+      word = "permission";
+      break;
+    case EROFS:
+      word = "read_only";
+      break;
+    case ENOENT:
+      word = "no_file";
+      break;
     case ESTALE:
-    case ENODEV: word = "root_gone"; break;
-    case ENAMETOOLONG: word = "argument"; break;
-    default: break;
+    case ENODEV:
+      word = "root_gone";
+      break;
+    case ENAMETOOLONG:
+      word = "argument";
+      break;
+    default:
+      break;
   }
   char text[128] = "";
   const char* reason = strerror_r(error_number, text, sizeof text);

@@ -1,6 +1,7 @@
 // The one error type of the library. Thrown anywhere, caught in the C guard and at a rank's entry.
 //
-//   throw Error("argument", "value out of range").with("key", key).with("value", v).with("limit", 8);
+//   throw Error("argument", "value out of range").with("key", key).with("value", v).with("limit",
+//   8);
 //
 // The word fixes code and default disposition (one table in error.cc). The message is one line,
 // `<word>: <sentence>; key=value …`; the same fields make the details object.
@@ -61,8 +62,7 @@ class Error : public std::exception {
   Error&& with(std::string_view key, double value) &&;
   Error&& with(std::string_view key, bool value) &&;
   template <class Integer>
-    requires std::is_integral_v<Integer>
-  Error&& with(std::string_view key, Integer value) && {
+  requires std::is_integral_v<Integer> Error && with(std::string_view key, Integer value) && {
     return std::move(*this).with_raw(key, std::to_string(value));
   }
   /// Adds a field whose value is JSON text already (a list or a table).
@@ -77,9 +77,9 @@ class Error : public std::exception {
   const std::string& message() const { return message_; }
   const std::string& subsystem() const { return subsystem_; }
   Disposition disposition() const { return disposition_; }
-  int32_t rank() const { return rank_; }          ///< rank of origin, −1: none
+  int32_t rank() const { return rank_; }            ///< rank of origin, −1: none
   int64_t host_code() const { return host_code_; }  ///< what a host callback returned, 0: none
-  std::string details() const;                    ///< JSON object of the fields
+  std::string details() const;                      ///< JSON object of the fields
   const char* what() const noexcept override { return message_.c_str(); }
 
  private:

@@ -24,8 +24,7 @@ class JsonObject {
   JsonObject& field(std::string_view key, double value);
   JsonObject& field(std::string_view key, bool value);
   template <class Integer>
-    requires std::is_integral_v<Integer>
-  JsonObject& field(std::string_view key, Integer value) {
+  requires std::is_integral_v<Integer> JsonObject& field(std::string_view key, Integer value) {
     return raw(key, std::to_string(value));
   }
   JsonObject& raw(std::string_view key, std::string_view json);  ///< value is JSON already

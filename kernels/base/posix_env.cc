@@ -71,7 +71,8 @@ class PosixFiles final : public Files {
     auto file = std::make_unique<PosixFile>(descriptor, path);
     struct stat info {};
     if (::fstat(descriptor, &info) != 0) throw errno_error(errno, "stat", path);
-    if (!S_ISREG(info.st_mode)) throw Error("invalid_file", "not a regular file").with("path", path);
+    if (!S_ISREG(info.st_mode))
+      throw Error("invalid_file", "not a regular file").with("path", path);
     return file;
   }
 
@@ -169,7 +170,8 @@ class PosixEntropy final : public Entropy {
  public:
   uint64_t next() override {
     uint64_t value = 0;
-    if (getrandom(&value, sizeof value, 0) != sizeof value) throw errno_error(errno, "getrandom", "");
+    if (getrandom(&value, sizeof value, 0) != sizeof value)
+      throw errno_error(errno, "getrandom", "");
     return value;
   }
 };

@@ -82,8 +82,8 @@ void fill_normal(PhiloxKey key, double std, int64_t first, int64_t count, float*
   while (i < count) {
     const uint64_t x = static_cast<uint64_t>(first + i);
     const uint64_t block = x >> 2;
-    const std::array<double, 4> normals = normal_block(philox(
-        key, {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0u, 0u}));
+    const std::array<double, 4> normals = normal_block(
+        philox(key, {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0u, 0u}));
     for (uint64_t lane = x & 3; lane < 4 && i < count; ++lane, ++i) {
       out[i] = static_cast<float>(std * normals[lane]);
     }

@@ -26,10 +26,18 @@ TensorView TensorView::slice_rows(int64_t first, int64_t count) const {
   TensorView view = *this;
   view.data = static_cast<char*>(data) + first * row * dtype_size(dtype);
   switch (shape.dims()) {
-    case 1: view.shape = {count}; break;
-    case 2: view.shape = {count, shape[1]}; break;
-    case 3: view.shape = {count, shape[1], shape[2]}; break;
-    default: view.shape = {count, shape[1], shape[2], shape[3]}; break;
+    case 1:
+      view.shape = {count};
+      break;
+    case 2:
+      view.shape = {count, shape[1]};
+      break;
+    case 3:
+      view.shape = {count, shape[1], shape[2]};
+      break;
+    default:
+      view.shape = {count, shape[1], shape[2], shape[3]};
+      break;
   }
   return view;
 }
