@@ -1,0 +1,822 @@
+/**
+ * Plait: trains GPT-style Transformers inside a host program. This header is the whole public ABI.
+ *
+ * Conventions that hold for every declaration below:
+ * - A function that can fail returns a code: PLAIT_OK is 0, all others are listed in "Codes". On
+ *   failure *err receives an error object that the caller frees; err may be NULL. PLAIT_STOPPED is
+ *   an answer to a request and comes without an error object.
+ * - Handles are opaque and come back NULL on failure. They may be freed in any order: a child keeps
+ *   its parents alive. A NULL, freed or wrong handle is INVALID_ARGUMENT/bad_handle.
+ * - Outputs other than handles may be NULL when they are not wanted.
+ * - Sized structs: zero the struct, set struct_size = sizeof the struct, pass it. In outputs the
+ *   bits of `valid` say which groups of fields were filled. `const char*` fields live as long as
+ *   the handle that they were asked from.
+ * - Text is UTF-8. Names, keys and paths end in NUL; payloads are a pointer and a byte count.
+ * - timeout_ms > 0 limits this call alone, -1 sets no limit of its own, 0 only polls and is legal
+ *   for plait_op_wait alone. Configured deadlines hold in every case: no wait is unbounded.
+ * - Arguments are checked before anything changes: INVALID_ARGUMENT means that nothing happened.
+ * - A function whose part is not in this build returns UNIMPLEMENTED/not_built and names the part;
+ *   plait_build_info("feature.<name>") tells beforehand.
+ *
+ * The last line of each comment is its tag:
+ *   @since       first version that has it
+ *   @threads     A: any thread at any time. 1: one call at a time on the handle (an overlap is
+ *                FAILED_PRECONDITION/busy). C: as 1, and every process makes the same call.
+ *   @collective  yes where all processes of the group take part
+ *   @owns        the outputs that the caller must free, or none
+ *   @lifecycle   experimental, stable or deprecated
+ */
+#ifndef PLAIT_PLAIT_H
+#define PLAIT_PLAIT_H
+
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define PLAIT_API __attribute__((visibility("default")))
+#else
+#define PLAIT_API
+#endif
+#define PLAIT_CALL
+
+#define PLAIT_VERSION_MAJOR 0
+#define PLAIT_VERSION_MINOR 1
+#define PLAIT_VERSION_PATCH 0
+/** What a host hands to plait_context_create: the version whose header it was compiled with. */
+#define PLAIT_API_VERSION (PLAIT_VERSION_MAJOR * 1000000 + PLAIT_VERSION_MINOR * 1000)
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Handles. Each has its own _free. plait_reply exists inside a kv.get callback only. */
+typedef struct plait_error plait_error;
+typedef struct plait_bytes plait_bytes;
+typedef struct plait_context plait_context;
+typedef struct plait_config plait_config;
+typedef struct plait_plan plait_plan;
+typedef struct plait_group plait_group;
+typedef struct plait_engine plait_engine;
+typedef struct plait_batch plait_batch;
+typedef struct plait_dataset plait_dataset;
+typedef struct plait_tokenizer plait_tokenizer;
+typedef struct plait_checkpoint plait_checkpoint;
+typedef struct plait_op plait_op;
+typedef struct plait_reply plait_reply;
+
+/** Codes. Expect numbers that are not in this list from a newer library. Never renumbered. */
+enum {
+  PLAIT_OK = 0,
+  PLAIT_CANCELLED = 1,
+  PLAIT_UNKNOWN = 2,
+  PLAIT_INVALID_ARGUMENT = 3,
+  PLAIT_DEADLINE_EXCEEDED = 4,
+  PLAIT_NOT_FOUND = 5,
+  PLAIT_ALREADY_EXISTS = 6,
+  PLAIT_PERMISSION_DENIED = 7,
+  PLAIT_RESOURCE_EXHAUSTED = 8,
+  PLAIT_FAILED_PRECONDITION = 9,
+  PLAIT_ABORTED = 10,
+  PLAIT_OUT_OF_RANGE = 11,
+  PLAIT_UNIMPLEMENTED = 12,
+  PLAIT_INTERNAL = 13,
+  PLAIT_UNAVAILABLE = 14,
+  PLAIT_DATA_LOSS = 15,
+  PLAIT_UNAUTHENTICATED = 16,
+  PLAIT_HOST_ERROR = 64, /**< a callback of the host failed */
+  PLAIT_PEER_LOST = 65,  /**< another process died or froze */
+  PLAIT_STOPPED = 66     /**< plait_engine_request_stop took effect; the state can be saved */
+};
+
+/** What an error left behind. */
+enum {
+  PLAIT_DISPOSITION_UNCHANGED = 1,   /**< no effect; correct the call */
+  PLAIT_DISPOSITION_RETRY = 2,       /**< no effect; the same call may succeed later */
+  PLAIT_DISPOSITION_ENGINE_LOST = 3, /**< free engine and group, then make new ones */
+  PLAIT_DISPOSITION_PROCESS_LOST = 4 /**< device or memory cannot be repaired in this process */
+};
+
+/** States, levels, scopes, kinds and the like; each group is the set of values of one argument. */
+enum {
+  PLAIT_ENGINE_READY = 1,
+  PLAIT_ENGINE_RUNNING = 2, /**< a call is in progress */
+  PLAIT_ENGINE_LOST = 3,
+  PLAIT_ENGINE_CLOSED = 4
+};
+enum { PLAIT_OP_RUNNING = 1, PLAIT_OP_DONE = 2, PLAIT_OP_FAILED = 3, PLAIT_OP_CANCELLED = 4 };
+enum {
+  PLAIT_LOG_ERROR = 1,
+  PLAIT_LOG_WARNING = 2,
+  PLAIT_LOG_INFO = 3, /**< the level at the start */
+  PLAIT_LOG_DEBUG = 4,
+  PLAIT_LOG_TRACE = 5
+};
+enum { PLAIT_BATCH_GLOBAL = 1, PLAIT_BATCH_LOCAL = 2 };
+/** Flags of plait_batch_spec.needs: what this process must supply. */
+enum { PLAIT_NEEDS_TOKENS = 1, PLAIT_NEEDS_TARGETS = 2, PLAIT_NEEDS_DOCUMENTS = 4 };
+/** What of a parameter is meant. A gradient is never stored in a checkpoint. */
+enum {
+  PLAIT_KIND_PARAM = 1,
+  PLAIT_KIND_MASTER = 2,
+  PLAIT_KIND_MOMENT1 = 3,
+  PLAIT_KIND_MOMENT2 = 4,
+  PLAIT_KIND_EXTRA = 5,
+  PLAIT_KIND_GRADIENT = 64
+};
+enum {
+  PLAIT_DTYPE_FLOAT32 = 1,
+  PLAIT_DTYPE_BFLOAT16 = 2,
+  PLAIT_DTYPE_FLOAT16 = 3,
+  PLAIT_DTYPE_INT32 = 6,
+  PLAIT_DTYPE_INT64 = 7,
+  PLAIT_DTYPE_UINT8 = 8
+};
+enum { PLAIT_PROPERTY_INTEGER = 1, PLAIT_PROPERTY_REAL = 2, PLAIT_PROPERTY_TEXT = 3 };
+/** Flags of plait_key_info.flags. */
+enum { PLAIT_KEY_MUTABLE = 1, PLAIT_KEY_LOCAL = 2, PLAIT_KEY_HOST = 4 };
+/** Bits of `valid`. A struct that is not named here has the one bit PLAIT_VALID_ALL. */
+enum { PLAIT_VALID_ALL = 1 };
+enum {
+  PLAIT_METRICS_STEP = 1,    /**< step … loss_scale; equal in every process */
+  PLAIT_METRICS_TIME = 2,    /**< step_seconds … data_seconds */
+  PLAIT_METRICS_MEMORY = 4,  /**< memory_bytes, memory_peak_bytes */
+  PLAIT_METRICS_REPLICAS = 8 /**< diverged_rank; on steps that checked */
+};
+enum { PLAIT_ENTRY_TENSOR = 1, PLAIT_ENTRY_PROPERTY = 2, PLAIT_ENTRY_DIGEST = 4 };
+
+/** What one call on the engine measured. Counts are of the whole group. Seconds are wall time. */
+typedef struct plait_metrics {
+  int64_t struct_size, valid;
+  int64_t step; /**< the first is 1 */
+  int64_t samples_total, tokens_total, skipped_total;
+  int64_t tokens, targets; /**< of this call; targets are the unmasked ones */
+  int64_t skipped;         /**< 1: the update was not applied */
+  double loss;             /**< mean negative log-likelihood per target, in nats */
+  double grad_norm;        /**< before clipping */
+  double lr;               /**< used in this step */
+  double loss_scale;
+  double step_seconds, tokens_per_second, model_flops_per_second;
+  double forward_seconds, backward_seconds; /**< these and the next four: mean over local ranks */
+  double communication_seconds;             /**< not hidden behind compute */
+  double optimizer_seconds, bubble_seconds, data_seconds;
+  int64_t memory_bytes, memory_peak_bytes; /**< of the largest local rank */
+  int64_t diverged_rank;                   /**< -1: none */
+} plait_metrics;
+
+/** What the next step wants to be fed. */
+typedef struct plait_batch_spec {
+  int64_t struct_size, valid;
+  int64_t global_rows, local_rows, span_count;
+  int64_t sequence_length, vocab_size;
+  int64_t first_sample; /**< sample index of global row 0 */
+  int64_t needs;        /**< PLAIT_NEEDS_… */
+} plait_batch_spec;
+
+/** One candidate of a plan. */
+typedef struct plait_plan_info {
+  int64_t struct_size, valid;
+  int64_t is_feasible;
+  int64_t tensor, pipeline, data, interleave, zero, micro_batch;
+  int64_t memory_bytes, memory_limit_bytes; /**< of the largest rank */
+  double step_seconds, tokens_per_second;
+  double bubble_share, model_flops_share; /**< of the step; of the peak */
+  const char* reason;                     /**< why it was rejected, "" when it was not */
+} plait_plan_info;
+
+/** One rank of a candidate: its coordinates and what it holds and does. */
+typedef struct plait_rank_info {
+  int64_t struct_size, valid;
+  int64_t tensor, pipeline, data;
+  int64_t weight_bytes, gradient_bytes, optimizer_bytes;
+  int64_t activation_bytes, communication_bytes, workspace_bytes;
+  double compute_seconds, communication_seconds, bubble_share;
+} plait_rank_info;
+
+/** One configuration key. Absent limits are "". */
+typedef struct plait_key_info {
+  int64_t struct_size, valid;
+  const char *key, *type, *default_value, *minimum, *maximum;
+  const char* choices; /**< words separated by spaces, "" when any text will do */
+  const char *unit, *doc;
+  const char* resume; /**< "same", "ask" or "free": may it differ when a run is resumed */
+  int64_t flags;      /**< PLAIT_KEY_… */
+} plait_key_info;
+
+/** One (logical tensor, kind), or one property of the host (kind 0). */
+typedef struct plait_entry_info {
+  int64_t struct_size, valid;
+  const char* name;
+  int64_t kind, dtype, dims;
+  int64_t shape0, shape1, shape2, shape3; /**< outermost first, 1 beyond dims */
+  int64_t elements, digest;
+  int64_t type; /**< PLAIT_PROPERTY_…: which of the next three holds the value */
+  int64_t integer;
+  double real;
+  const char* text;
+} plait_entry_info;
+
+typedef struct plait_dataset_info {
+  int64_t struct_size, valid;
+  int64_t tokens, documents;
+  int64_t samples; /**< in one epoch */
+  int64_t sequence_length, fingerprint;
+} plait_dataset_info;
+
+typedef struct plait_progress {
+  int64_t struct_size, valid;
+  int64_t state; /**< PLAIT_OP_… */
+  int64_t done_bytes, total_bytes;
+} plait_progress;
+
+/** A log record as a callback sees it. All of it is the library's, until the callback returns. */
+typedef struct plait_log_record {
+  int64_t struct_size, valid;
+  int64_t time_ns;     /**< since 1970 */
+  int64_t level, rank; /**< rank -1: none */
+  const char *subsystem, *message;
+  int64_t message_bytes;
+} plait_log_record;
+
+/**
+ * Callbacks of the host; each may be NULL. `log` runs on one library thread, a record at a time,
+ * and replaces the ring of plait_context_log_drain. The hooks run in every library thread, first
+ * and last. A callback calls nothing of the library but plait_reply_set, and nothing may leave it
+ * but its return.
+ */
+typedef struct plait_host {
+  int64_t struct_size;
+  void* user; /**< handed back, never read */
+  void(PLAIT_CALL* log)(void* user, const plait_log_record* record);
+  void(PLAIT_CALL* thread_start)(void* user, const char* name);
+  void(PLAIT_CALL* thread_stop)(void* user);
+  void* reserved; /**< NULL */
+} plait_host;
+
+/**
+ * A key-value store of the host, used within plait_group_join_kv and on its thread. Both return 0
+ * or a number that becomes HOST_ERROR carrying it. `get` answers by plait_reply_set; a 0 without an
+ * answer means that the key did not appear in timeout_ms.
+ */
+typedef struct plait_kv {
+  int64_t struct_size;
+  void* user;
+  int64_t(PLAIT_CALL* put)(void* user, const char* key, const void* value, int64_t bytes);
+  int64_t(PLAIT_CALL* get)(void* user, const char* key, int64_t timeout_ms, plait_reply* reply);
+  void* reserved; /**< NULL */
+} plait_kv;
+
+/* ---- Library, errors, bytes ---- */
+
+/** Version of the loaded library, coded as PLAIT_API_VERSION with the patch level in the last three
+ * digits.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_version(void);
+
+/** A fact about the build: "commit", "compiler", "features" (the names of all features that are
+ * built, separated by spaces), or "feature.<name>", which is "yes" or "not built". NULL for a key
+ * that the library does not know. The text is static.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API const char* PLAIT_CALL plait_build_info(const char* key);
+
+/** Name of a code without the prefix: "OK", "INVALID_ARGUMENT", …; "UNKNOWN" for other numbers.
+ * Static, never NULL.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API const char* PLAIT_CALL plait_code_name(int32_t code);
+
+/** The code that the failing function returned. NULL reads as PLAIT_OK.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_error_code(const plait_error* error);
+
+/** Rank where the error began, -1 when it belongs to none.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_error_rank(const plait_error* error);
+
+/** PLAIT_DISPOSITION_…: what the failure left behind. -1 for NULL.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_error_disposition(const plait_error* error);
+
+/** One line: "<word>: <sentence>; key=value …". Lives as long as the error.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API const char* PLAIT_CALL plait_error_message(const plait_error* error);
+
+/** The detail word by itself, for programs: as stable as the code.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API const char* PLAIT_CALL plait_error_word(const plait_error* error);
+
+/** Part of the library that failed, "" when it did not say.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API const char* PLAIT_CALL plait_error_subsystem(const plait_error* error);
+
+/** The fields of the message as a JSON object: path, errno, offset, want, got, …
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API const char* PLAIT_CALL plait_error_details(const plait_error* error);
+
+/** What a callback of the host returned when it failed, else 0; -1 for NULL.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API int64_t PLAIT_CALL plait_error_host_code(const plait_error* error);
+
+/** The bytes, followed by a NUL that is not counted. Any alignment up to 8 holds. They live as long
+ * as the handle, whatever they came from. NULL for a wrong handle.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API const void* PLAIT_CALL plait_bytes_data(const plait_bytes* bytes);
+
+/** Number of bytes, 0 for a wrong handle.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API int64_t PLAIT_CALL plait_bytes_size(const plait_bytes* bytes);
+
+/** Free a handle; NULL does nothing. Never fails, never waits for a peer. A free during a call on
+ * the handle aborts that call. Freeing a running operation neither waits for it nor cancels it.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API void PLAIT_CALL plait_error_free(plait_error* error);
+/** As above. @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API void PLAIT_CALL plait_bytes_free(plait_bytes* bytes);
+/** As above. @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API void PLAIT_CALL plait_context_free(plait_context* context);
+/** As above. @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API void PLAIT_CALL plait_config_free(plait_config* config);
+/** As above. @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API void PLAIT_CALL plait_plan_free(plait_plan* plan);
+/** As above. @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API void PLAIT_CALL plait_group_free(plait_group* group);
+/** As above. @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API void PLAIT_CALL plait_engine_free(plait_engine* engine);
+/** As above. @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API void PLAIT_CALL plait_batch_free(plait_batch* batch);
+/** As above. @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API void PLAIT_CALL plait_dataset_free(plait_dataset* dataset);
+/** As above. @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API void PLAIT_CALL plait_tokenizer_free(plait_tokenizer* tokenizer);
+/** As above. @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API void PLAIT_CALL plait_checkpoint_free(plait_checkpoint* checkpoint);
+/** As above. @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API void PLAIT_CALL plait_op_free(plait_op* op);
+
+/* ---- Context: everything else hangs on one ---- */
+
+/** Checks that the library serves `api_version` (pass PLAIT_API_VERSION): another major, a newer
+ * minor and, before 1.0, any other minor is FAILED_PRECONDITION/version_mismatch. `host` may be
+ * NULL: logs are then drained.
+ * @since 0.1 @threads A @collective no @owns context @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_context_create(int32_t api_version, const plait_host* host,
+                                                  plait_context** context, plait_error** err);
+
+/** Records above `level` (PLAIT_LOG_…) are dropped where they arise.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_context_set_log_level(plait_context* context, int32_t level,
+                                                         plait_error** err);
+
+/** Takes up to `max_records` records out of the ring, oldest first: JSON lines with time, level,
+ * rank, subsystem and message. A line with `dropped` counts records that the ring lost. Empty
+ * where a log callback is set.
+ * @since 0.1 @threads A @collective no @owns lines @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_context_log_drain(plait_context* context, int64_t max_records,
+                                                     plait_bytes** lines, plait_error** err);
+
+/* ---- Configuration: dotted keys to text ---- */
+
+/** A configuration with every key at its default.
+ * @since 0.1 @threads A @collective no @owns config @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_config_create(plait_context* context, plait_config** config,
+                                                 plait_error** err);
+
+/** Sets a key; NULL goes back to the default. An unknown key (the nearest known one is named) or a
+ * value outside the key's range is INVALID_ARGUMENT/argument.
+ * @since 0.1 @threads 1 @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_config_set(plait_config* config, const char* key,
+                                              const char* value, plait_error** err);
+
+/** The effective value of a key as text: the one set, else the default.
+ * @since 0.1 @threads 1 @collective no @owns value @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_config_get(const plait_config* config, const char* key,
+                                              plait_bytes** value, plait_error** err);
+
+/** Merges a JSON object; nested objects and dotted keys mean the same. All of it is taken or, on an
+ * error, none.
+ * @since 0.1 @threads 1 @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_config_load(plait_config* config, const void* json,
+                                               int64_t bytes, plait_error** err);
+
+/** Sets the model.* keys from config.json of a Hugging Face directory of the GPT-2 or Llama family.
+ * What the library cannot express is UNIMPLEMENTED/unsupported_model, with the field.
+ * @since 0.1 @threads 1 @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_config_load_hf(plait_config* config, const char* directory,
+                                                  plait_error** err);
+
+/** The configuration as a JSON object of dotted keys: those that were set or, with is_complete not
+ * 0, all of them. network.token is left out.
+ * @since 0.1 @threads 1 @collective no @owns json @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_config_dump(const plait_config* config, int32_t is_complete,
+                                               plait_bytes** json, plait_error** err);
+
+/** Checks every rule between keys (divisibility and so on). Needs no device.
+ * @since 0.1 @threads 1 @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_config_check(const plait_config* config, plait_error** err);
+
+/** Number of keys that exist, 0 for a wrong handle.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API int64_t PLAIT_CALL plait_config_key_count(const plait_config* config);
+
+/** Describes key `index` (0 … count - 1), in the order of the table.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_config_key_at(const plait_config* config, int64_t index,
+                                                 plait_key_info* info, plait_error** err);
+
+/* ---- Planner: needs no device ---- */
+
+/** Candidates for `world` ranks: with fixed layout.* degrees the one, with `auto` all, best first
+ * and rejected ones last.
+ * @since 0.1 @threads A @collective no @owns plan @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_plan_create(plait_context* context, const plait_config* config,
+                                               int32_t world, plait_plan** plan, plait_error** err);
+
+/** Number of candidates, 0 for a wrong handle.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API int64_t PLAIT_CALL plait_plan_count(const plait_plan* plan);
+
+/** Describes candidate `index`.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_plan_at(const plait_plan* plan, int64_t index,
+                                           plait_plan_info* info, plait_error** err);
+
+/** Describes what `rank` (0 … world - 1) holds and does in candidate `index`.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_plan_rank_at(const plait_plan* plan, int64_t index, int32_t rank,
+                                                plait_rank_info* info, plait_error** err);
+
+/** Text about candidate `index`: "reasons", "estimate", "memory", "schedule" (text form) or
+ * "timeline" (Chrome trace).
+ * @since 0.1 @threads A @collective no @owns report @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_plan_report(const plait_plan* plan, int64_t index,
+                                               const char* kind, plait_bytes** report,
+                                               plait_error** err);
+
+/** Writes the layout.* keys of candidate `index` into `config`.
+ * @since 0.1 @threads 1 @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_plan_apply(const plait_plan* plan, int64_t index,
+                                              plait_config* config, plait_error** err);
+
+/* ---- Group: which ranks this process drives, and how processes meet ---- */
+
+/** This process drives ranks rank … rank + local_ranks - 1 of `world`. `config` is copied. Where
+ * local_ranks == world the group is complete at once. Numbers that do not fit each other are
+ * INVALID_ARGUMENT/topology.
+ * @since 0.1 @threads A @collective no @owns group @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_group_create(plait_context* context, const plait_config* config,
+                                                int32_t rank, int32_t local_ranks, int32_t world,
+                                                plait_group** group, plait_error** err);
+
+/** This process's card, at most 4 KiB: ranks, endpoints, devices, versions, a nonce. Give it to the
+ * other processes by any means.
+ * @since 0.1 @threads 1 @collective no @owns card @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_group_card(plait_group* group, plait_bytes** card,
+                                              plait_error** err);
+
+/** Adds the card of one process. Any order; the own one is allowed.
+ * @since 0.1 @threads 1 @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_group_add_card(plait_group* group, const void* card,
+                                                  int64_t bytes, plait_error** err);
+
+/** Connects to all processes whose cards were added; their ranks must tile 0 … world - 1. On a
+ * complete group it does nothing.
+ * @since 0.1 @threads C @collective yes @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_group_commit(plait_group* group, int64_t timeout_ms,
+                                                plait_error** err);
+
+/** Exchanges cards through a store of the host, then commits. On a complete group it does nothing.
+ * @since 0.1 @threads C @collective yes @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_group_join_kv(plait_group* group, const plait_kv* kv,
+                                                 int64_t timeout_ms, plait_error** err);
+
+/** Exchanges cards by TCP, then commits: the process of rank 0 listens on "host:port", the others
+ * connect to it; key network.token keeps strangers out. On a complete group it does nothing.
+ * @since 0.1 @threads C @collective yes @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_group_join_tcp(plait_group* group, const char* address,
+                                                  int64_t timeout_ms, plait_error** err);
+
+/** Answers kv.get; the value is copied. Legal only inside that callback.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_reply_set(plait_reply* reply, const void* value, int64_t bytes,
+                                             plait_error** err);
+
+/** Measures "links", "compute" or "all" and returns a configuration fragment {"hardware": …} for
+ * the planner.
+ * @since 0.1 @threads C @collective yes @owns profile @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_group_measure(plait_group* group, const char* what,
+                                                 int64_t timeout_ms, plait_bytes** profile,
+                                                 plait_error** err);
+
+/** Ends a commit, join or measure that waits: it returns PLAIT_ABORTED.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API void PLAIT_CALL plait_group_abort(plait_group* group);
+
+/* ---- Engine: one per group, drives all local ranks ---- */
+
+/** Builds model, optimizer state and all working memory, and draws the weights from the seed.
+ * `config` is copied and compared across processes.
+ * @since 0.1 @threads C @collective yes @owns engine @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_engine_create(plait_group* group, const plait_config* config,
+                                                 int64_t timeout_ms, plait_engine** engine,
+                                                 plait_error** err);
+
+/** PLAIT_ENGINE_…; 0 for a wrong handle.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_engine_state(const plait_engine* engine);
+
+/** Rows, lengths and needs of the next step's batch.
+ * @since 0.1 @threads 1 @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_engine_batch_spec(const plait_engine* engine,
+                                                     plait_batch_spec* spec, plait_error** err);
+
+/** The rows of a global batch of `global_rows` that this process supplies in a LOCAL batch, as
+ * runs: `index` 0 … span_count - 1 gives the first global row and the count of a run.
+ * @since 0.1 @threads 1 @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_engine_batch_span(const plait_engine* engine,
+                                                     int64_t global_rows, int64_t index,
+                                                     int64_t* first, int64_t* count,
+                                                     plait_error** err);
+
+/** One whole optimizer step. A NULL batch draws the next one of the attached "train" dataset. A
+ * batch whose targets are all -1 is no error: loss 0, skipped 1. PLAIT_STOPPED: the step was done
+ * and a stop is due.
+ * @since 0.1 @threads C @collective yes @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_engine_step(plait_engine* engine, const plait_batch* batch,
+                                               int64_t timeout_ms, plait_metrics* metrics,
+                                               plait_error** err);
+
+/** Adds the gradients of a host batch to those since the last update. Any cut of a batch into such
+ * calls equals one step on the whole.
+ * @since 0.1 @threads C @collective yes @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_engine_forward_backward(plait_engine* engine,
+                                                           const plait_batch* batch,
+                                                           int64_t timeout_ms,
+                                                           plait_metrics* metrics,
+                                                           plait_error** err);
+
+/** Divides the gradients by the targets since the last update, clips, updates the weights, clears.
+ * @since 0.1 @threads C @collective yes @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_engine_optimizer_step(plait_engine* engine, int64_t timeout_ms,
+                                                         plait_metrics* metrics, plait_error** err);
+
+/** Loss alone, without dropout; the state stays as it is. A NULL batch runs evaluate.batches
+ * batches of the attached "evaluate" dataset from its start.
+ * @since 0.1 @threads C @collective yes @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_engine_evaluate(plait_engine* engine, const plait_batch* batch,
+                                                   int64_t timeout_ms, plait_metrics* metrics,
+                                                   plait_error** err);
+
+/** Negative log-likelihood of each target: float32 [rows, sequence_length] into `losses`, 0 where
+ * the target is ignored. `bytes` is the size of that memory and must fit exactly.
+ * @since 0.1 @threads C @collective yes @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_engine_score(plait_engine* engine, const plait_batch* batch,
+                                                int64_t timeout_ms, void* losses, int64_t bytes,
+                                                plait_error** err);
+
+/** Continues `prompt` (at least one id) with the current weights and keys generate.*: at most
+ * max_tokens new ids, int32. A window slides over a text longer than the model.
+ * @since 0.1 @threads C @collective yes @owns tokens @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_engine_generate(plait_engine* engine, const int32_t* prompt,
+                                                   int64_t prompt_count, int64_t max_tokens,
+                                                   int64_t timeout_ms, plait_bytes** tokens,
+                                                   plait_error** err);
+
+/** Makes a dataset the source of NULL batches for role "train" or "evaluate"; NULL detaches. The
+ * engine keeps a reference.
+ * @since 0.1 @threads C @collective yes @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_engine_attach_dataset(plait_engine* engine, const char* role,
+                                                         plait_dataset* dataset, int64_t timeout_ms,
+                                                         plait_error** err);
+
+/** Sets a key that is mutable at run time; takes effect when the next step, save or load opens.
+ * Make the same call in every process.
+ * @since 0.1 @threads 1 @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_engine_set(plait_engine* engine, const char* key,
+                                              const char* value, plait_error** err);
+
+/** Sets a named value that goes into checkpoints. `type` (PLAIT_PROPERTY_…) says which of integer,
+ * real and text is read. Names are [a-z0-9_.-]{1,128}; text is at most 64 KiB.
+ * @since 0.1 @threads 1 @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_engine_set_property(plait_engine* engine, const char* name,
+                                                       int32_t type, int64_t integer, double real,
+                                                       const char* text, plait_error** err);
+
+/** Value of a counter of report "counters". Answers also after the engine is lost.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_engine_counter(const plait_engine* engine, const char* name,
+                                                  double* value, plait_error** err);
+
+/** JSON about "config", "ranks", "kernels", "memory", "schedule", "counters", "properties" or
+ * "operations". Answers also after the engine is lost.
+ * @since 0.1 @threads A @collective no @owns report @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_engine_report(const plait_engine* engine, const char* kind,
+                                                 plait_bytes** report, plait_error** err);
+
+/** Number of (logical tensor, kind) pairs, in name and kind order and equal in every process; 0 for
+ * a wrong handle.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API int64_t PLAIT_CALL plait_engine_tensor_count(const plait_engine* engine);
+
+/** Describes pair `index`; the digest is not filled for a live tensor.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_engine_tensor_at(const plait_engine* engine, int64_t index,
+                                                    plait_entry_info* info, plait_error** err);
+
+/** Copies a whole tensor, converted to `dtype`, row-major, into `data` of exactly `bytes` bytes and
+ * any alignment. NULL data: only take part.
+ * @since 0.1 @threads C @collective yes @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_engine_tensor_read(plait_engine* engine, const char* name,
+                                                      int32_t kind, int32_t dtype,
+                                                      int64_t timeout_ms, void* data, int64_t bytes,
+                                                      plait_error** err);
+
+/** Replaces a whole tensor. The data of the process of rank 0 counts. PARAM and MASTER stay
+ * consistent with each other.
+ * @since 0.1 @threads C @collective yes @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_engine_tensor_write(plait_engine* engine, const char* name,
+                                                       int32_t kind, int32_t dtype,
+                                                       const void* data, int64_t bytes,
+                                                       int64_t timeout_ms, plait_error** err);
+
+/** Asks for an orderly stop: one atomic store, legal in a signal handler. The next step finishes in
+ * all processes and returns PLAIT_STOPPED; evaluate, score, generate and load stop without effect.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API void PLAIT_CALL plait_engine_request_stop(plait_engine* engine);
+
+/** Ends at once: calls that run return PLAIT_ABORTED within a second and the engine is lost.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API void PLAIT_CALL plait_engine_abort(plait_engine* engine);
+
+/** Orderly end: saves finish or are given up by the deadline, peers see no loss.
+ * @since 0.1 @threads C @collective yes @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_engine_close(plait_engine* engine, int64_t timeout_ms,
+                                                plait_error** err);
+
+/* ---- Batch: int32, row-major ---- */
+
+/** An empty batch for an engine. Scope GLOBAL: all rows in global order. LOCAL: the rows of
+ * plait_engine_batch_span.
+ * @since 0.1 @threads A @collective no @owns batch @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_batch_create(plait_engine* engine, int32_t scope,
+                                                plait_batch** batch, plait_error** err);
+
+/** Copies "tokens" [rows, sequence_length + 1] (or [rows, sequence_length] beside "targets"),
+ * "targets" [rows, sequence_length] (-1: ignored) or "documents" (shaped as tokens). NULL values
+ * remove it. Values are checked when the batch is used: INVALID_ARGUMENT/token_range.
+ * @since 0.1 @threads 1 @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_batch_set(plait_batch* batch, const char* name,
+                                             const int32_t* values, int64_t rows, int64_t columns,
+                                             plait_error** err);
+
+/** The batch's own memory for `name`, 64-byte aligned, to be filled in place. It keeps its content
+ * and address until the shape changes or the batch is freed.
+ * @since 0.1 @threads 1 @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_batch_map(plait_batch* batch, const char* name, int64_t rows,
+                                             int64_t columns, int32_t** values, plait_error** err);
+
+/* ---- Dataset and tokenizer ---- */
+
+/** Opens the files of data.train (role "train") or data.evaluate ("evaluate"): flat uint16 or int32
+ * files, .bin/.idx pairs, weighted blends. Damaged files are DATA_LOSS/dataset_….
+ * @since 0.1 @threads A @collective no @owns dataset @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_dataset_open(plait_context* context, const plait_config* config,
+                                                const char* role, plait_dataset** dataset,
+                                                plait_error** err);
+
+/** Sizes and fingerprint.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_dataset_describe(const plait_dataset* dataset,
+                                                    plait_dataset_info* info, plait_error** err);
+
+/** Samples first_sample … first_sample + count - 1 of "tokens" or "documents" in training order:
+ * int32 [count, sequence_length + 1].
+ * @since 0.1 @threads A @collective no @owns values @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_dataset_read(const plait_dataset* dataset, const char* name,
+                                                int64_t first_sample, int64_t count,
+                                                plait_bytes** values, plait_error** err);
+
+/** Kind "byte" (directory NULL) or "gpt2" with vocab.bpe and encoder.json, or merges.txt and
+ * vocab.json, in `directory`.
+ * @since 0.1 @threads A @collective no @owns tokenizer @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_tokenizer_open(plait_context* context, const char* kind,
+                                                  const char* directory,
+                                                  plait_tokenizer** tokenizer, plait_error** err);
+
+/** Number of ids, 0 for a wrong handle.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API int64_t PLAIT_CALL plait_tokenizer_vocab_size(const plait_tokenizer* tokenizer);
+
+/** Ids of a text, int32. Any bytes are allowed.
+ * @since 0.1 @threads A @collective no @owns tokens @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_tokenizer_encode(const plait_tokenizer* tokenizer,
+                                                    const void* text, int64_t bytes,
+                                                    plait_bytes** tokens, plait_error** err);
+
+/** Text of ids; may end in half a character.
+ * @since 0.1 @threads A @collective no @owns text @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_tokenizer_decode(const plait_tokenizer* tokenizer,
+                                                    const int32_t* tokens, int64_t count,
+                                                    plait_bytes** text, plait_error** err);
+
+/** Encodes a text file into a token file with several threads, by keys tokenize.*; the output
+ * appears whole or not at all. `options` may be NULL.
+ * @since 0.1 @threads A @collective no @owns op @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_tokenizer_encode_file(const plait_tokenizer* tokenizer,
+                                                         const plait_config* options,
+                                                         const char* input, const char* output,
+                                                         plait_op** op, plait_error** err);
+
+/* ---- Checkpoint: a root, one step directory, or a Hugging Face directory (weights alone) ---- */
+
+/** Takes a snapshot and writes it as a new step of `root`; returns after the snapshot. The
+ * operation ends when the step is durable.
+ * @since 0.1 @threads C @collective yes @owns op @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_checkpoint_save(plait_engine* engine, const char* root,
+                                                   int64_t timeout_ms, plait_op** op,
+                                                   plait_error** err);
+
+/** Loads state into a live engine, whatever layout saved it. The JSON report names the step that
+ * was taken, and newer ones that were skipped, with the reason.
+ * @since 0.1 @threads C @collective yes @owns report @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_checkpoint_load(plait_engine* engine, const char* path,
+                                                   int64_t timeout_ms, plait_bytes** report,
+                                                   plait_error** err);
+
+/** JSON about the steps under `root`.
+ * @since 0.1 @threads A @collective no @owns report @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_checkpoint_list(plait_context* context, const char* root,
+                                                   plait_bytes** report, plait_error** err);
+
+/** Opens a checkpoint or a Hugging Face directory without engine or device.
+ * @since 0.1 @threads A @collective no @owns checkpoint @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_checkpoint_open(plait_context* context, const char* path,
+                                                   plait_checkpoint** checkpoint,
+                                                   plait_error** err);
+
+/** JSON about what is open: format, step, model, layout, optimizer, data position, digests, as far
+ * as the format has them.
+ * @since 0.1 @threads 1 @collective no @owns report @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_checkpoint_report(const plait_checkpoint* checkpoint,
+                                                     plait_bytes** report, plait_error** err);
+
+/** Number of entries, 0 for a wrong handle.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API int64_t PLAIT_CALL plait_checkpoint_entry_count(const plait_checkpoint* checkpoint);
+
+/** Describes entry `index`: (logical tensor, kind) in name and kind order, then properties.
+ * @since 0.1 @threads 1 @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_checkpoint_entry_at(const plait_checkpoint* checkpoint,
+                                                       int64_t index, plait_entry_info* info,
+                                                       plait_error** err);
+
+/** One whole tensor, verified, row-major, in the stored dtype; the memory lives as long as the
+ * handle.
+ * @since 0.1 @threads 1 @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_checkpoint_map(plait_checkpoint* checkpoint, const char* name,
+                                                  int32_t kind, const void** data, int64_t* bytes,
+                                                  plait_error** err);
+
+/** Reads and checks everything; damage is DATA_LOSS with all of it in the details. is_full not 0:
+ * gaps and unread parts too.
+ * @since 0.1 @threads 1 @collective no @owns op @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_checkpoint_verify(const plait_checkpoint* checkpoint,
+                                                     int32_t is_full, plait_op** op,
+                                                     plait_error** err);
+
+/** Writes what is open as a checkpoint under `root` in the layout of `layout`.
+ * @since 0.1 @threads 1 @collective no @owns op @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_checkpoint_convert(const plait_checkpoint* checkpoint,
+                                                      const plait_config* layout, const char* root,
+                                                      plait_op** op, plait_error** err);
+
+/** Writes a Hugging Face directory by keys export.*; it appears whole or not at all. `options` may
+ * be NULL.
+ * @since 0.1 @threads 1 @collective no @owns op @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_checkpoint_export_hf(const plait_checkpoint* checkpoint,
+                                                        const plait_config* options,
+                                                        const char* directory, plait_op** op,
+                                                        plait_error** err);
+
+/* ---- Operation: work that outlives its call ---- */
+
+/** Waits for the end and returns how it ended. Past timeout_ms (0 polls) it is
+ * DEADLINE_EXCEEDED/deadline and the operation runs on.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_op_wait(plait_op* op, int64_t timeout_ms, plait_error** err);
+
+/** State and bytes done; total_bytes is 0 as long as it is not known.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_op_progress(const plait_op* op, plait_progress* progress,
+                                               plait_error** err);
+
+/** The JSON report of an operation that succeeded; FAILED_PRECONDITION/busy while it runs.
+ * @since 0.1 @threads A @collective no @owns report @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_op_result(const plait_op* op, plait_bytes** report,
+                                             plait_error** err);
+
+/** Asks it to end; it becomes CANCELLED unless it was done first. Nothing half-written stays.
+ * @since 0.1 @threads A @collective no @owns none @lifecycle stable */
+PLAIT_API void PLAIT_CALL plait_op_cancel(plait_op* op);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* PLAIT_PLAIT_H */
