@@ -25,7 +25,7 @@ void check_train(const Config& config);
 void check_data(const Config& config);
 void check_system(const Config& config);  ///< timeouts, generation, checkpoints
 
-/// Number of weights of the model; throws `argument` when 2⁵³ do not suffice to count them.
+/// Number of weights of the model; throws `argument` when they are more than 2⁶⁰.
 int64_t count_parameters(const ModelConfig& model);
 
 }  // namespace plait

@@ -30,12 +30,13 @@ inline constexpr int64_t kTraitAboveMinimum = 4;  ///< the minimum itself is out
 inline constexpr int64_t kTraitBelowMaximum = 8;  ///< the maximum itself is outside
 inline constexpr int64_t kTraitSecret = 16;       ///< never dumped, compared, saved or logged
 inline constexpr int64_t kTraitOneOrList = 32;    ///< a path, or a list of paths
+inline constexpr int64_t kTraitAnyElement = 64;   ///< a list whose elements are any JSON
 
 /// One row. All text is static and never null; an empty text means "none".
 struct KeyInfo {
   const char* name = "";
   KeyType type = KeyType::kText;
-  KeyType element = KeyType::kText;  ///< of lists: type of the elements; kText takes any JSON
+  KeyType element = KeyType::kText;  ///< of lists: type of the elements
   const char* default_text = "";     ///< canonical; empty where required, derived or absent
   const char* minimum = "";          ///< of the number, or of each number of a list
   const char* maximum = "";
