@@ -1,0 +1,50 @@
+// Linear layers: y = x · Wᵀ + bias.
+#pragma once
+
+#include <memory>
+
+#include "engine/layers/layer.h"
+#include "engine/layers/parameter.h"
+#include "kernels/ops/linear.h"
+
+namespace plait {
+
+/// Borrowed views: the input, kept until its weight gradient is done, and the output's gradient.
+struct LinearState {
+  TensorView x;       ///< [rows, K]
+  TensorView grad_y;  ///< [rows, N], set by backward_input
+};
+
+class LinearLayer : public Layer {
+ public:
+  /// x [rows, K] and y [rows, N] in the compute dtype (y may be float32).
+  virtual void forward(const Pass& pass, TensorView x, TensorView y, LinearState& state) = 0;
+  /// grad_x [rows, K] is overwritten. Keeps grad_y for backward_weight.
+  virtual void backward_input(const Pass& pass, TensorView grad_y, TensorView grad_x,
+                              LinearState& state) = 0;
+  virtual void backward_weight(const Pass& pass, const LinearState& state) = 0;
+};
+
+/// On one device.
+class Linear final : public LinearLayer {
+ public:
+  /// `bias` may be null. Parameters are borrowed. The gradient goes to the weight's second
+  /// accumulator when `is_second_use`.
+  Linear(Parameter* weight, Parameter* bias, bool is_second_use = false);
+
+  void prepare(OpContext& context, int64_t max_rows) override;
+  void weights_changed(OpContext& context) override;
+  void forward(const Pass& pass, TensorView x, TensorView y, LinearState& state) override;
+  void backward_input(const Pass& pass, TensorView grad_y, TensorView grad_x,
+                      LinearState& state) override;
+  void backward_weight(const Pass& pass, const LinearState& state) override;
+
+ private:
+  Parameter* weight_;
+  Parameter* bias_;
+  bool is_second_use_;
+  LinearWeight linear_;
+  Buffer packed_;
+};
+
+}  // namespace plait
