@@ -6,6 +6,8 @@
 
 namespace plait {
 
+void fill_rotary_table(double base, TensorView table) { make_rotary_table(base, table); }
+
 Attention::Attention(const Options& options, std::unique_ptr<LinearLayer> projection,
                      std::unique_ptr<LinearLayer> output)
     : options_(options), projection_(std::move(projection)), output_(std::move(output)) {}

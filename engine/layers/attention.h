@@ -18,6 +18,9 @@ struct AttentionState {
   LinearState projection, output;
 };
 
+/// Fills a rotary table [positions, D] float32 for Attention::Options.
+void fill_rotary_table(double base, TensorView table);
+
 class Attention final : public Layer {
  public:
   struct Options {

@@ -1,0 +1,71 @@
+// A Transformer block, pre-norm, of the GPT-2 or the Llama family:
+//   x₂ = x + dropout(attention(norm(x))), x₃ = x₂ + dropout(feed_forward(norm(x₂)))
+// GPT-2: LayerNorm, biases, GELU. Llama: RMSNorm, rotary embedding, SwiGLU, no biases.
+#pragma once
+
+#include <memory>
+
+#include "engine/config/settings.h"
+#include "engine/layers/attention.h"
+#include "engine/layers/feed_forward.h"
+#include "engine/layers/norm.h"
+#include "engine/layers/parameter.h"
+
+namespace plait {
+
+/// What a block and its stage are made from.
+struct ModelOptions {
+  ModelConfig model;
+  PrecisionConfig precision;
+  TrainConfig train;
+  uint64_t seed = 0;
+};
+
+/// One micro-batch's saved state. `x` is where the block's input stands.
+struct BlockState {
+  TensorView x;            ///< [rows, H] residual dtype
+  TensorView y1;           ///< [rows, H] compute dtype: input of attention
+  TensorView x2;           ///< [rows, H] residual dtype
+  TensorView y2;           ///< [rows, H] compute dtype: input of the feed-forward
+  NormState norm1, norm2;  ///< the statistics; sums are x and x2
+  AttentionState attention;
+  FeedForwardState feed_forward;
+};
+
+/// Gradients that the weight part reads. One set serves all blocks of a stage when both parts run
+/// together; with a split backward pass each saved state has its own.
+struct BlockGradients {
+  TensorView down;        ///< [rows, H] compute dtype
+  TensorView up;          ///< [rows, F or 2F]
+  TensorView output;      ///< [rows, H]
+  TensorView projection;  ///< [rows, (A + 2G)·D]
+};
+
+class Block final : public Layer {
+ public:
+  /// Declares its parameters in `unit`. `rotary_table` as in Attention::Options.
+  Block(const ModelOptions& options, int64_t layer, TensorView rotary_table, Unit& unit);
+
+  void prepare(OpContext& context, int64_t max_rows) override;
+  void weights_changed(OpContext& context) override;
+
+  /// All buffers but x, which the stage places.
+  BlockState make_state(StateArena& arena, int64_t max_rows) const;
+  BlockGradients make_gradients(StateArena& arena, int64_t max_rows) const;
+
+  /// From state.x [rows, H] to out [rows, H], residual dtype.
+  void forward(const Pass& pass, BlockState& state, TensorView out);
+  /// grad [rows, H] residual dtype: gradient of out on entry, of x on return.
+  void backward_input(const Pass& pass, BlockState& state, const BlockGradients& gradients,
+                      TensorView grad);
+  void backward_weight(const Pass& pass, const BlockState& state);
+
+ private:
+  int64_t hidden_;
+  DType compute_, residual_;
+  std::unique_ptr<ResidualNorm> norm1_, norm2_, add_;
+  std::unique_ptr<Attention> attention_;
+  std::unique_ptr<FeedForward> feed_forward_;
+};
+
+}  // namespace plait

@@ -1,0 +1,112 @@
+// A virtual stage: a run of consecutive blocks, at the front of the model with the embeddings, at
+// its end with the final norm and the loss. Owns its parameters and the saved states of the
+// micro-batches that a schedule keeps alive in it, each in a numbered slot.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/layers/embedding.h"
+#include "engine/layers/loss_head.h"
+#include "engine/model/block.h"
+
+namespace plait {
+
+struct StageOptions {
+  ModelOptions model;
+  LayoutConfig layout;
+  int64_t first_layer = 0;
+  int64_t layers = 0;
+  bool is_first = true;   ///< holds the embeddings
+  bool is_last = true;    ///< holds final norm, head and loss
+  int64_t slots = 1;      ///< most micro-batches alive at once
+  int64_t max_rows = 0;   ///< rows of the largest micro-batch
+  bool is_split = false;  ///< backward comes as input and weight parts at different times
+};
+
+/// What a stage needs of a micro-batch besides the residual stream. Borrowed until its backward
+/// pass is done.
+struct MicroBatch {
+  const int32_t* tokens = nullptr;   ///< [rows], first stage
+  const int32_t* targets = nullptr;  ///< [rows] ids or −1, last stage
+  float gradient_scale = 0;          ///< S/N₀; 0: no backward pass follows
+  float* losses = nullptr;           ///< [rows], last stage, or null
+};
+
+class Stage {
+ public:
+  Stage(const StageOptions& options, Device& device);
+  ~Stage();
+
+  /// Units in canonical order.
+  const std::vector<std::unique_ptr<Unit>>& units() const { return units_; }
+  /// Makes plans and packed forms; once, before the first pass.
+  void prepare(OpContext& context);
+  /// After every change of weights.
+  void weights_changed(OpContext& context);
+
+  /// Where a stage that is not the first finds its input, [max rows, H] residual dtype.
+  TensorView input(int64_t slot) const { return slots_[static_cast<size_t>(slot)].inputs[0]; }
+  /// What a stage that is not the last leaves after forward.
+  TensorView output(int64_t slot) const { return slots_[static_cast<size_t>(slot)].output; }
+  /// Gradient of the output before backward and of the input after it; set by the last stage
+  /// itself.
+  TensorView gradient(int64_t slot) const { return slots_[static_cast<size_t>(slot)].gradient; }
+
+  /// The loss on the last stage, zeros elsewhere.
+  LossSum forward(const Pass& pass, int64_t slot, const MicroBatch& micro);
+  /// Both parts, block by block; needs a stage that is not split.
+  void backward(const Pass& pass, int64_t slot, const MicroBatch& micro);
+  void backward_input(const Pass& pass, int64_t slot, const MicroBatch& micro);
+  void backward_weight(const Pass& pass, int64_t slot, const MicroBatch& micro);
+
+  /// After forward on the last stage: logits [1, padded V] float32 of row `row` of the slot.
+  void logits(const Pass& pass, int64_t slot, int64_t row, TensorView logits);
+  int64_t padded_vocabulary() const { return padded_vocabulary_; }
+
+ private:
+  struct Slot {
+    std::vector<TensorView> inputs;  // of each run of blocks kept by recompute, else of the stage
+    TensorView output;               // input of the final norm on the last stage
+    TensorView gradient;
+    TensorView norm_statistics;                 // of the final norm
+    TensorView head_gradient;                   // [rows, H] of the final norm's output
+    std::vector<BlockState>* blocks = nullptr;  // own ones, or those that all slots share
+    std::vector<BlockGradients> gradients;
+    std::vector<BlockState> own_blocks;
+  };
+  class Arena;
+
+  void build_embedding();
+  void build_blocks();
+  void build_head();
+  void make_slots();
+  void make_slot(Slot* slot);
+  std::vector<BlockState> make_blocks(int64_t count);
+
+  int64_t run_length() const;
+  int64_t run_count() const;
+  TensorView block_output(const Slot& slot, int64_t block) const;
+  LossSum run_head(const Pass& pass, Slot& slot, const MicroBatch& micro);
+  void forward_run(const Pass& pass, Slot& slot, int64_t run);
+  void backward_head(const Pass& pass, Slot& slot);
+  BlockState& state_of(Slot& slot, int64_t block);
+
+  StageOptions options_;
+  Device& device_;
+  int64_t padded_vocabulary_;
+  std::unique_ptr<Arena> arena_;
+  std::vector<std::unique_ptr<Unit>> units_;
+  Parameter* token_ = nullptr;
+  Buffer rotary_;
+  std::unique_ptr<Embedding> embedding_;
+  std::vector<std::unique_ptr<Block>> blocks_;
+  std::unique_ptr<ResidualNorm> final_norm_;
+  std::unique_ptr<LossHead> head_;
+  std::vector<BlockState> shared_blocks_;
+  std::vector<BlockGradients> shared_gradients_;
+  std::vector<Slot> slots_;
+};
+
+}  // namespace plait
