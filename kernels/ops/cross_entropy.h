@@ -1,7 +1,8 @@
 // Cross entropy on a block of fp32 logits, cut in two so that vocabulary shards can be joined
-// between: statistics of each row, then the gradient. Ids ≥ `vocabulary` (padding) take no part.
-// loss = ln Q − P with M = max z, Q = Σ exp(z − M), P = z[target] − M. Target −1: loss 0, gradient
-// 0.
+// between: statistics of each row, then the gradient. Columns ≥ `vocabulary` (padding) take no part
+// and have gradient 0, whatever they hold.
+// loss = ln Q − P with M = max z, Q = Σ exp(z − M), P = z[target] − M. Target −1: statistics as for
+// any row, loss 0, gradient 0. A shard without columns that count has maximum −∞ and sum 0.
 #pragma once
 
 #include "kernels/ops/context.h"
@@ -10,7 +11,7 @@ namespace plait {
 
 struct CrossEntropyStatistics {
   TensorView logits;                 ///< [R, padded V of the shard] float32
-  int64_t vocabulary = 0;            ///< columns that count
+  int64_t vocabulary = 0;            ///< columns of the shard that count, may be 0
   int64_t first_id = 0;              ///< id of column 0
   const int32_t* targets = nullptr;  ///< [R] global ids or −1
   TensorView maximum;                ///< [R] float32, out

@@ -32,8 +32,9 @@ class EmbeddingKernel {
   virtual ~EmbeddingKernel() = default;
   virtual const char* name() const = 0;
   virtual bool supports(DType compute, DType residual, IsaLevel isa) const = 0;
-  /// Scratch bytes of `backward` (the order of rows by id).
-  virtual int64_t workspace_bytes(int64_t rows, int64_t vocabulary) const = 0;
+  /// Scratch bytes of `backward` (the order of rows by id); `table_rows` is the larger of the two
+  /// tables' row counts.
+  virtual int64_t workspace_bytes(int64_t rows, int64_t table_rows) const = 0;
   virtual void forward(OpContext& context, const EmbeddingForward& arguments) const = 0;
   virtual void backward(OpContext& context, const EmbeddingBackward& arguments,
                         void* workspace) const = 0;

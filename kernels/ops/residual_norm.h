@@ -1,6 +1,6 @@
 // sum = x + dropout(delta + bias), y = norm(sum): the residual add and the norm that reads it, in
 // one pass over memory. Either half may be left out. LayerNorm (1607.06450) and RMSNorm
-// (1910.07467): epsilon inside the root, statistics in fp32.
+// (1910.07467): epsilon inside the root, statistics in fp32, both of `sum` as stored (rounded).
 #pragma once
 
 #include "kernels/base/random.h"
@@ -25,7 +25,8 @@ struct ResidualNormForward {
   TensorView statistics;  ///< [M, 2] float32: mean (0 for RMS) and 1/root
 };
 
-/// Gradient of the norm half, plus what reaches the sum from elsewhere; then of delta.
+/// Gradient of the norm half, plus what reaches the sum from elsewhere; then of delta. Each output
+/// but grad_x may be absent.
 struct ResidualNormBackward {
   NormKind kind = NormKind::kLayer;
   TensorView grad_y;      ///< [M, H] compute dtype; absent: the norm half was absent
@@ -35,11 +36,11 @@ struct ResidualNormBackward {
   TensorView statistics;  ///< [M, 2] float32
   Dropout dropout;
   int64_t sequence = 1;
-  TensorView grad_x;       ///< [M, H] residual dtype, out; may be grad_sum's memory
-  TensorView grad_delta;   ///< [M, H] compute dtype, out: dropout's backward of grad_x; or absent
-  TensorView grad_weight;  ///< [H] float32, or absent
+  TensorView grad_x;          ///< [M, H] residual dtype, out; may be grad_sum's memory
+  TensorView grad_delta;      ///< [M, H] compute dtype, out: dropout's backward of grad_x as stored
+  TensorView grad_weight;     ///< [H] float32, or absent
   TensorView grad_norm_bias;  ///< [H] float32, or absent
-  TensorView grad_bias;       ///< [H] float32: column sums of grad_delta, or absent
+  TensorView grad_bias;       ///< [H] float32: column sums of grad_delta as stored
   GradientMode mode = GradientMode::kOverwrite;  ///< of the three vectors
 };
 

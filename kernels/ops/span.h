@@ -14,8 +14,9 @@ class SpanKernel {
   virtual void convert(OpContext& context, TensorView from, TensorView to) const = 0;
   /// to ← to + from, both float32.
   virtual void add(OpContext& context, TensorView from, TensorView to) const = 0;
-  /// Σ x² of a float32 span in fp64: blocks of 4096 elements, each summed in a fixed order, block
-  /// sums added in ascending order. Not finite as soon as one element is not.
+  /// Σ x² of a float32 span in fp64, the same bits everywhere: in each block of 4096 elements lane
+  /// l of 8 adds elements l, l + 8, … in turn, the block is ((0+1)+(2+3))+((4+5)+(6+7)) of the
+  /// lanes, blocks are added in ascending order. Not finite as soon as one element is not.
   virtual double sum_squares(OpContext& context, TensorView span, double* block_sums) const = 0;
 };
 
