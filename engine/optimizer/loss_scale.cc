@@ -1,0 +1,23 @@
+#include "engine/optimizer/loss_scale.h"
+
+#include <algorithm>
+
+namespace plait {
+
+void LossScale::clean_step() {
+  if (!options_.is_dynamic || ++good_ < options_.window) return;
+  scale_ = std::min(2.0 * scale_, options_.maximum);
+  good_ = 0;
+  hysteresis_ = options_.hysteresis;
+}
+
+bool LossScale::overflow() {
+  if (!options_.is_dynamic) return true;
+  good_ = 0;
+  if (--hysteresis_ > 0) return true;
+  if (scale_ <= options_.minimum) return false;
+  scale_ = std::max(scale_ / 2.0, options_.minimum);
+  return true;
+}
+
+}  // namespace plait
