@@ -15,8 +15,9 @@ Error rule_error(const Config& config, std::string sentence,
     const KeyType type = key_info(key).type;
     const bool is_number = (type == KeyType::kInteger || type == KeyType::kReal) &&
                            !has_choice(key_info(key).choices, value) && !value.empty();
-    error = is_number ? std::move(error).with_raw(key, value)
-                      : std::move(error).with(key, std::string_view(value));
+    Error longer = is_number ? std::move(error).with_raw(key, value)
+                             : std::move(error).with(key, std::string_view(value));
+    error = std::move(longer);
   }
   return error;
 }

@@ -1,6 +1,8 @@
 // Rules of the parallel layout (PTD-P: rank order, layer split, schedules, ZeRO).
-#include <algorithm>
+#include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "engine/config/checks.h"
 #include "engine/config/rule.h"
@@ -30,6 +32,18 @@ void check_tensor(const Config& config) {
                      {"layout.micro_batch", "train.sequence_length", "layout.tensor"})
         .with("tokens", rows);
   }
+}
+
+void check_world(const Config& config) {
+  if (any_auto(config, {"layout.tensor", "layout.pipeline", "layout.data"})) return;
+  const int64_t world = config.get_integer("layout.tensor") *
+                        config.get_integer("layout.pipeline") * config.get_integer("layout.data");
+  constexpr int64_t kMostRanks = std::numeric_limits<int32_t>::max();
+  if (world <= kMostRanks) return;
+  throw rule_error(config, "the layout has too many ranks",
+                   {"layout.tensor", "layout.pipeline", "layout.data"})
+      .with("ranks", world)
+      .with("maximum", kMostRanks);
 }
 
 void check_stages(const Config& config) {
@@ -107,12 +121,14 @@ class BatchRule {
     const int64_t micro_batches = samples / share;
     if (micro_batches % pipeline_ == 0) return;
     const int64_t below = micro_batches / pipeline_ * pipeline_;
-    throw rule_error(config_,
-                     "the interleaved schedule needs micro-batches in multiples of layout.pipeline",
-                     {key, "layout.pipeline", "layout.schedule"})
-        .with("micro_batches", micro_batches)
-        .with("nearest_below", below)
-        .with("nearest_above", below + pipeline_);
+    Error error =
+        rule_error(config_,
+                   "the interleaved schedule needs micro-batches in multiples of layout.pipeline",
+                   {key, "layout.pipeline", "layout.schedule"})
+            .with("micro_batches", micro_batches)
+            .with("nearest_above", below + pipeline_);
+    if (below > 0) error = with_field(std::move(error), "nearest_below", below);
+    throw error;
   }
 
  private:
@@ -140,6 +156,7 @@ void check_batch(const Config& config) {
 
 void check_layout(const Config& config) {
   check_tensor(config);
+  check_world(config);
   check_stages(config);
   check_schedule(config);
   check_batch(config);

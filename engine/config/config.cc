@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/config/json_tree.h"
+#include "engine/config/rule.h"
 #include "kernels/base/error.h"
 #include "kernels/base/json_text.h"
 
@@ -33,7 +34,7 @@ bool parse_whole(const std::string& text, Number* value) {
                                                 : "a configuration key does not hold a number yet")
                     .with("key", info.name)
                     .subsystem("config");
-  if (!value.empty()) error = std::move(error).with("value", value);
+  if (!value.empty()) error = with_field(std::move(error), "value", value);
   throw error;
 }
 
@@ -58,9 +59,9 @@ std::string text_of(const KeyInfo& info, const Json& value) {
                     .with("found", value.type_name())
                     .subsystem("config");
   if (!info.has(kTraitSecret)) {
-    error = std::move(error).with("value", value.dump().substr(0, kLongestShown));
+    error = with_field(std::move(error), "value", value.dump().substr(0, kLongestShown));
   }
-  if (info.choices[0] != '\0') error = std::move(error).with("choices", info.choices);
+  if (info.choices[0] != '\0') error = with_field(std::move(error), "choices", info.choices);
   throw error;
 }
 

@@ -5,11 +5,19 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "engine/config/config.h"
 #include "kernels/base/error.h"
 
 namespace plait {
+
+/// `error` with one more field. (Error::with returns its own object, so assigning its result to the
+/// same variable would be a move onto itself.)
+template <class Value>
+Error with_field(Error error, std::string_view key, const Value& value) {
+  return std::move(error).with(key, value);
+}
 
 /// `argument` that says `sentence` and quotes the effective value of each key.
 Error rule_error(const Config& config, std::string sentence,

@@ -1,7 +1,5 @@
 #include "engine/config/settings.h"
 
-#include <algorithm>
-#include <limits>
 #include <string_view>
 
 #include "kernels/base/error.h"

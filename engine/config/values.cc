@@ -6,6 +6,7 @@
 
 #include "engine/config/config.h"
 #include "engine/config/json_tree.h"
+#include "engine/config/rule.h"
 #include "kernels/base/error.h"
 #include "kernels/base/json_text.h"
 
@@ -26,7 +27,7 @@ Error refuse(const KeyInfo& info, std::string_view text, const char* sentence) {
 [[noreturn]] void refuse_type(const KeyInfo& info, std::string_view text) {
   Error error = refuse(info, text, "a configuration value has the wrong form")
                     .with("expected", type_name(info.type));
-  if (info.choices[0] != '\0') error = std::move(error).with("choices", info.choices);
+  if (info.choices[0] != '\0') error = with_field(std::move(error), "choices", info.choices);
   throw error;
 }
 
