@@ -195,7 +195,7 @@ typedef struct plait_rank_info {
 typedef struct plait_key_info {
   int64_t struct_size, valid;
   const char *key, *type, *default_value, *minimum, *maximum;
-  const char* choices; /**< words separated by spaces, "" when any text will do */
+  const char* choices; /**< words separated by commas, "" when any text will do */
   const char *unit, *doc;
   const char* resume; /**< "same", "ask" or "free": may it differ when a run is resumed */
   int64_t flags;      /**< PLAIT_KEY_… */

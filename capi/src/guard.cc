@@ -1,0 +1,66 @@
+#include "capi/src/guard.h"
+
+#include <cxxabi.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <exception>
+#include <new>
+#include <stdexcept>
+
+namespace plait {
+namespace {
+
+std::atomic<pid_t> owner{0};
+thread_local int callback_depth = 0;
+
+}  // namespace
+
+InCallback::InCallback() { ++callback_depth; }
+
+InCallback::~InCallback() { --callback_depth; }
+
+void claim_process() {
+  pid_t nobody = 0;
+  owner.compare_exchange_strong(nobody, getpid());
+}
+
+bool is_forked() {
+  const pid_t pid = owner.load(std::memory_order_relaxed);
+  return pid != 0 && pid != getpid();
+}
+
+void check_entry(bool in_callback) {
+  if (is_forked()) {
+    throw Error("forked", "the library cannot be used in a forked child").subsystem("capi");
+  }
+  if (callback_depth != 0 && !in_callback) {
+    throw Error("reentrant", "a callback may not call the library").subsystem("capi");
+  }
+}
+
+bool may_answer() { return !is_forked() && callback_depth == 0; }
+
+Error not_built(const char* feature, const char* sentence) {
+  return Error("not_built", sentence).with("feature", feature).subsystem("capi");
+}
+
+int32_t fail_current(plait_error** err) {
+  try {
+    throw;
+  } catch (const abi::__forced_unwind&) {
+    throw;
+  } catch (const Error& error) {
+    return report_error(error, err);
+  } catch (const std::bad_alloc&) {
+    return report_no_memory(err);
+  } catch (const std::length_error&) {
+    return report_no_memory(err);
+  } catch (const std::exception& error) {
+    return report_exception(error.what(), err);
+  } catch (...) {
+    return report_exception("an exception of unknown type", err);
+  }
+}
+
+}  // namespace plait
