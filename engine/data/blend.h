@@ -5,6 +5,7 @@
 // A_j = W_j·K − 2³²·drawn_j, so the drawn counts are the whole state.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -46,15 +47,16 @@ class Blend {
  private:
   void remember();
   void load(const BlendState& state);
-  void advance_to(int64_t ordinal);
+  void thin_anchors();
 
   std::vector<int64_t> weights_;
   std::vector<int64_t> credits_;
   BlendState state_;
   int64_t period_ = 1;               // draws after which all credits are 0 again
   std::vector<BlendState> recent_;   // a ring of positions lately passed
-  std::vector<BlendState> anchors_;  // positions passed, ascending, thinned when full
+  std::vector<BlendState> anchors_;  // positions passed; the first anchor_count_, thinned when full
   int64_t recent_next_ = 0;
+  int64_t anchor_count_ = 0;
   int64_t anchor_spacing_;
 };
 

@@ -17,7 +17,7 @@ struct EncodeFileOptions {
   bool lines = false;       ///< each line with its newline is a document, encoded by itself
   bool is_special = false;  ///< the end-of-text marker in the text becomes its id
   int threads = 1;          ///< ≥ 1; they inherit the caller's signal mask
-  int64_t chunk_bytes = int64_t{1} << 20;  ///< text per task, ≥ 1; has no effect on the result
+  int64_t chunk_bytes = int64_t{1} << 18;  ///< text per task, ≥ 1; has no effect on the result
   /// Called by the caller's thread with bytes read so far and in all; may be empty.
   std::function<void(int64_t done_bytes, int64_t total_bytes)> progress;
   const std::atomic<bool>* cancel = nullptr;  ///< set it to end with `cancelled`; may be null

@@ -6,6 +6,7 @@
 // π_ε(i mod n) of epoch ε = ⌊i/n⌋. Everything is a pure function of (seed, files, ordinal).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -106,6 +107,7 @@ class Dataset {
   explicit Dataset(const DataOptions& options, const std::vector<double>& weights)
       : options_(options), blend_(weights) {}
   SampleSource locate_locked(int64_t ordinal) const;
+  static void check_ordinals(int64_t first, int64_t count);
 
   DataOptions options_;
   std::vector<std::unique_ptr<SampleSet>> sets_;

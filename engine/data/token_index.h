@@ -2,6 +2,7 @@
 // In memory stay at most some 65,000 running sums, however many sequences there are.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -42,9 +43,11 @@ class TokenIndex {
   /// First sequence of document `entry` in [0, documents()].
   int64_t document_entry(int64_t entry) const;
   int64_t offset_of(int64_t sequence) const;  ///< byte offset in the `.bin`
-  int64_t length_of(int64_t sequence) const;  ///< tokens
   /// Reads lengths [first, first + count) of the sequences.
   void read_lengths(int64_t first, int64_t count, int32_t* out) const;
+  /// Reads entries [first, first + count) of the document list.
+  void read_document_entries(int64_t first, int64_t count, int64_t* out) const;
+  const std::string& path() const { return file_->path(); }
 
   uint64_t hash() const;  ///< XXH3-64 of the whole file; reads it
 
@@ -67,6 +70,31 @@ class TokenIndex {
   int64_t first_byte_ = 0;
   bool is_contiguous_ = true;
   TokenType type_ = TokenType::kAuto;
+};
+
+/// Walks the sequences of a stream forward from a position, reading ahead in small blocks.
+class SequenceCursor {
+ public:
+  /// At the sequence that holds `position` in [0, tokens()).
+  SequenceCursor(const TokenIndex& index, int64_t position);
+  const SequenceSpan& span() const { return span_; }
+  /// The document that holds the sequence; looked up at the first call, then followed.
+  int64_t document();
+  /// To the next sequence that is not empty; there must be one.
+  void next();
+
+ private:
+  static constexpr int64_t kBlock = 128;
+  int64_t length_at(int64_t sequence);
+  int64_t entry_at(int64_t entry);
+
+  const TokenIndex& index_;
+  SequenceSpan span_;
+  int64_t document_ = -1;
+  int64_t lengths_first_ = 0, lengths_count_ = 0;
+  int64_t entries_first_ = 0, entries_count_ = 0;
+  std::array<int32_t, kBlock> lengths_;
+  std::array<int64_t, kBlock> entries_;
 };
 
 }  // namespace plait

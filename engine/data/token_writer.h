@@ -23,6 +23,7 @@ class SpillFile {
 
   void append(const void* data, int64_t bytes);
   void flush();
+  void sync();  ///< flushes; the contents are durable after it
   int64_t bytes() const { return flushed_ + static_cast<int64_t>(buffer_.size()); }
   File& file() { return *file_; }           ///< flush before reading
   void rename_to(const std::string& path);  ///< flushes, syncs, renames over `path`
@@ -33,6 +34,7 @@ class SpillFile {
   std::unique_ptr<File> file_;
   std::vector<char> buffer_;
   int64_t flushed_ = 0;
+  bool is_synced_ = false;
   bool is_renamed_ = false;
 };
 
@@ -41,10 +43,11 @@ class TokenWriter {
  public:
   virtual ~TokenWriter() = default;
   virtual void append(const int32_t* tokens, int64_t count) = 0;
-  /// Ends the current document, empty or not. Flat files have no borders and ignore it.
-  virtual void end_document() = 0;
-  /// Ends the current sequence inside a document; flat files ignore it.
+  /// Ends the current sequence, empty or not. Flat files have no borders and ignore it.
   virtual void end_sequence() = 0;
+  /// Ends the current document, whose last sequence are the tokens since the last end_sequence, if
+  /// there are any. Flat files ignore it.
+  virtual void end_document() = 0;
   /// Makes the files appear, replacing older ones. Nothing may be appended after it.
   virtual void finish() = 0;
   int64_t tokens() const { return tokens_; }
@@ -62,10 +65,5 @@ std::unique_ptr<TokenWriter> make_flat_writer(Env& env, const std::string& path,
 /// of their own. A sequence longer than 2³¹ − 1 tokens is continued in a further one.
 std::unique_ptr<TokenWriter> make_indexed_writer(Env& env, const std::string& path,
                                                  int64_t vocab_size);
-
-/// Writes the documents of all `inputs` (indexed or flat files), in order, to one indexed pair with
-/// the same borders of documents and sequences. Merging in steps gives the same bytes.
-void merge_token_files(Env& env, const std::vector<std::string>& inputs, const std::string& output,
-                       int64_t vocab_size);
 
 }  // namespace plait
