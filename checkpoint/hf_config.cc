@@ -29,7 +29,7 @@ class Reader {
     return Error("unsupported_model", reason)
         .with("file", file_)
         .with("key", key)
-        .with_raw("value", shorten(value.dump(-1, ' ', true)));
+        .with_raw("value", json_excerpt(value.dump(-1, ' ', true)));
   }
 
   /// Null when the key is absent or null.
@@ -70,7 +70,7 @@ class Reader {
     const double number = value.is_number() ? value.get<double>() : std::nan("");
     if (number > low && number <= high) return number;
     throw invalid(field, "not a number in the allowed range")
-        .with_raw("value", shorten(value.dump(-1, ' ', true)))
+        .with_raw("value", json_excerpt(value.dump(-1, ' ', true)))
         .with("minimum", low)
         .with("limit", high);
   }
@@ -80,7 +80,7 @@ class Reader {
     if (value == nullptr) return fallback;
     if (value->is_boolean()) return value->get<bool>();
     throw invalid(key, "neither true nor false")
-        .with_raw("value", shorten(value->dump(-1, ' ', true)));
+        .with_raw("value", json_excerpt(value->dump(-1, ' ', true)));
   }
 
   std::string text(const char* key, const char* fallback) const {
@@ -88,7 +88,7 @@ class Reader {
     if (value == nullptr && fallback != nullptr) return fallback;
     if (value == nullptr) throw invalid(key, "a needed key is missing");
     if (value->is_string()) return value->get<std::string>();
-    throw invalid(key, "not a text").with_raw("value", shorten(value->dump(-1, ' ', true)));
+    throw invalid(key, "not a text").with_raw("value", json_excerpt(value->dump(-1, ' ', true)));
   }
 
  private:
@@ -98,7 +98,7 @@ class Reader {
       return value.get<int64_t>();
     }
     throw invalid(key, "not an integer in the allowed range")
-        .with_raw("value", shorten(value.dump(-1, ' ', true)))
+        .with_raw("value", json_excerpt(value.dump(-1, ' ', true)))
         .with("minimum", 1)
         .with("limit", limit);
   }

@@ -19,7 +19,7 @@ Json parse_original(std::string_view original, Family family) {
   if (type == root.end() || *type == family_name(family)) return root;
   throw Error("config_mismatch", "the original config.json is of another model family")
       .with("field", "model_type")
-      .with_raw("file", shorten(type->dump(-1, ' ', true)))
+      .with_raw("file", json_excerpt(type->dump(-1, ' ', true)))
       .with("run", family_name(family));
 }
 

@@ -71,7 +71,7 @@ HfIndex read_hf_index(Files& files, const std::string& directory) {
       throw Error("invalid_field", "not the base name of a .safetensors file")
           .with("file", path)
           .with("field", "weight_map." + shorten(name))
-          .with_raw("value", json_string(shorten(shard.dump(-1, ' ', true))));
+          .with_raw("value", json_excerpt(shard.dump(-1, ' ', true)));
     }
     places.emplace(shard.get_ref<const std::string&>(), 0);
   }

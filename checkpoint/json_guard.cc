@@ -7,11 +7,14 @@
 #include <vector>
 
 #include "kernels/base/error.h"
+#include "kernels/base/json_text.h"
 
 namespace plait {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr size_t kMostExcerptBytes = 200;
 
 class Guard final : public nlohmann::json_sax<Json> {
  public:
@@ -95,25 +98,28 @@ void guard_json_strings(std::string_view text, int64_t limit, const std::string&
   const auto bytes = static_cast<int64_t>(text.size());
   int64_t start = -1;  // of the open string
   for (int64_t i = 0; i < bytes; ++i) {
-    const char c = text[static_cast<size_t>(i)];
-    if (start >= 0 && c == '\\') {
-      ++i;
-    } else if (c == '"') {
-      start = start >= 0 ? -1 : i + 1;
-    }
     if (start >= 0 && i - start > limit) {
       throw Error("invalid_field", "a string is too long")
           .with("file", file)
           .with("position", start)
           .with("limit", limit);
     }
+    const char c = text[static_cast<size_t>(i)];
+    if (start >= 0 && c == '\\') {
+      ++i;
+    } else if (c == '"') {
+      start = start >= 0 ? -1 : i + 1;
+    }
   }
 }
 
+std::string json_excerpt(std::string_view json) {
+  return json.size() <= kMostExcerptBytes ? std::string(json) : json_string(shorten(json));
+}
+
 std::string shorten(std::string_view text) {
-  constexpr size_t kMost = 200;
-  if (text.size() <= kMost) return std::string(text);
-  size_t end = kMost;
+  if (text.size() <= kMostExcerptBytes) return std::string(text);
+  size_t end = kMostExcerptBytes;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0u) == 0x80u) --end;
   return std::string(text.substr(0, end)) + "…";
 }

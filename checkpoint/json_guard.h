@@ -24,4 +24,7 @@ void guard_json_strings(std::string_view text, int64_t limit, const std::string&
 /// `text` cut to at most 200 bytes at a character border, for messages.
 std::string shorten(std::string_view text);
 
+/// The JSON text `json` if it is short, else a JSON string of its beginning, for error fields.
+std::string json_excerpt(std::string_view json);
+
 }  // namespace plait
