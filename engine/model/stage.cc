@@ -11,7 +11,7 @@ LossSum Stage::forward(const Pass& pass, int64_t slot_index, const MicroBatch& m
     embedding_->forward(pass, micro.tokens, first_rows(slot.inputs[0], pass.rows()));
   }
   for (int64_t run = 0; run < run_count(); ++run) forward_run(pass, slot, run);
-  return options_.is_last ? run_head(pass, slot, micro) : LossSum{};
+  return options_.is_last && !micro.is_headless ? run_head(pass, slot, micro) : LossSum{};
 }
 
 void Stage::forward_run(const Pass& pass, Slot& slot, int64_t run) {

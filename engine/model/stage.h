@@ -32,6 +32,7 @@ struct MicroBatch {
   const int32_t* targets = nullptr;  ///< [rows] ids or −1, last stage
   float gradient_scale = 0;          ///< S/N₀; 0: no backward pass follows
   float* losses = nullptr;           ///< [rows], last stage, or null
+  bool is_headless = false;          ///< the last stage leaves out norm, logits and loss
 };
 
 class Stage {

@@ -52,6 +52,21 @@ double Optimizer::sum_squares(OpContext& context) {
   return sum;
 }
 
+int64_t Optimizer::first_nonfinite() const {
+  for (size_t i = 0; i < squares_.size(); ++i) {
+    if (!std::isfinite(squares_[i])) return static_cast<int64_t>(i);
+  }
+  return -1;
+}
+
+void Optimizer::reset() {
+  std::fill(updates_.begin(), updates_.end(), 0);
+  for (const State& state : state_) {
+    std::fill_n(state.moment1.as<float>(), state.moment1.elements(), 0.0f);
+    std::fill_n(state.moment2.as<float>(), state.moment2.elements(), 0.0f);
+  }
+}
+
 void Optimizer::update(OpContext& context, float gradient_scale, double lr) {
   for (int64_t& count : updates_) ++count;
   for (size_t i = 0; i < units_.size(); ++i) {

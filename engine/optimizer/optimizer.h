@@ -50,6 +50,12 @@ class Optimizer {
   /// element is not.
   double sum_squares(OpContext& context);
 
+  /// After sum_squares: the first logical tensor whose sum was not finite, −1: none.
+  int64_t first_nonfinite() const;
+
+  /// Forgets moments and update counts.
+  void reset();
+
   /// One update of every tensor with the gradients scaled by `gradient_scale`.
   void update(OpContext& context, float gradient_scale, double lr);
 

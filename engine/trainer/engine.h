@@ -1,8 +1,8 @@
 // The composition root: one engine drives the local ranks of a process through training steps.
 //
-// Calls block until the rank threads are done; one call at a time, except where "any thread" stands.
-// Every call but state, counter, report and the stops throws ABORTED/aborted once the engine is lost.
-// `timeout_ms` > 0 limits the call; −1 leaves it to the configured deadlines.
+// Calls block until the rank threads are done; one call at a time, except where "any thread"
+// stands. Every call but state, counter, report and the stops throws ABORTED/aborted once the
+// engine is lost. `timeout_ms` > 0 limits the call; −1 leaves it to the configured deadlines.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/config/config.h"
-#include "engine/data/dataset.h"
+#include "engine/data/sampler.h"
 #include "engine/trainer/batch.h"
 #include "engine/trainer/metrics.h"
 #include "kernels/base/env.h"
@@ -25,7 +25,13 @@ namespace plait {
 enum class EngineState : int32_t { kReady = 1, kRunning = 2, kLost = 3, kClosed = 4 };
 
 /// Which values of a logical tensor: numbers of the C ABI.
-enum class TensorKind : int32_t { kParam = 1, kMaster = 2, kMoment1 = 3, kMoment2 = 4, kGradient = 64 };
+enum class TensorKind : int32_t {
+  kParam = 1,
+  kMaster = 2,
+  kMoment1 = 3,
+  kMoment2 = 4,
+  kGradient = 64
+};
 
 /// One (logical tensor, kind).
 struct TensorEntry {
@@ -87,8 +93,8 @@ class Engine {
   /// A run-time key; effective when the next call opens.
   virtual void set(std::string_view key, const char* value) = 0;
   virtual void set_property(Property property) = 0;
-  virtual double counter(std::string_view name) const = 0;            ///< any thread
-  virtual std::string report(std::string_view kind) const = 0;        ///< any thread; JSON
+  virtual double counter(std::string_view name) const = 0;      ///< any thread
+  virtual std::string report(std::string_view kind) const = 0;  ///< any thread; JSON
 
   /// In name order, then kind order.
   virtual const std::vector<TensorEntry>& tensors() const = 0;

@@ -15,10 +15,10 @@ struct Metrics {
   int64_t samples_total = 0;
   int64_t tokens_total = 0;
   int64_t skipped_total = 0;
-  int64_t tokens = 0;   ///< of this step
-  int64_t targets = 0;  ///< unmasked ones of this step
-  int64_t skipped = 0;  ///< 1: the update was not applied
-  double loss = 0;      ///< nats per target
+  int64_t tokens = 0;    ///< of this step
+  int64_t targets = 0;   ///< unmasked ones of this step
+  int64_t skipped = 0;   ///< 1: the update was not applied
+  double loss = 0;       ///< nats per target
   double grad_norm = 0;  ///< before clipping
   double lr = 0;         ///< used in this step
   double loss_scale = 1;

@@ -25,11 +25,13 @@ struct OpContext {
   const Kernels& kernels;
   Workspace& workspace;
   const std::atomic<bool>* is_aborted = nullptr;  ///< looked at by every op; null: never
+  std::atomic<uint64_t>* progress = nullptr;      ///< counts ops, for whoever watches; may be null
 
   bool is_measuring() const { return workspace.is_measuring(); }
   ThreadPool& pool() const { return device.pool(); }
-  /// Throws ABORTED/aborted once the flag is set.
+  /// Every op calls it first: counts progress, and throws ABORTED/aborted once the flag is set.
   void check_aborted() const {
+    if (progress != nullptr) progress->fetch_add(1, std::memory_order_relaxed);
     if (is_aborted != nullptr && is_aborted->load(std::memory_order_relaxed)) {
       throw Error("aborted", "the engine was aborted");
     }

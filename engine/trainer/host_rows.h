@@ -1,0 +1,36 @@
+// A host's batch as the source of micro-batches, after its checks.
+#pragma once
+
+#include "engine/pipeline/executor.h"
+#include "engine/trainer/batch.h"
+
+namespace plait {
+
+struct BatchLimits {
+  int64_t rows = 0;        ///< exact number of rows, 0: any
+  int64_t multiple = 1;    ///< rows must be a multiple of it: data · micro-batch
+  int64_t sequence = 0;    ///< s
+  int64_t vocabulary = 0;  ///< V
+};
+
+/// Shapes, presence and every value; throws `argument` naming the tensor and both numbers, or
+/// `token_range` with tensor, sequence, position, value and vocabulary. Returns the rows.
+int64_t check_batch(const Batch& batch, const BatchLimits& limits);
+
+/// Borrows the tensors of a checked batch.
+class HostRows final : public MicroSource {
+ public:
+  HostRows(const Batch& batch, int64_t micro_batch, int64_t sequence)
+      : batch_(batch), micro_batch_(micro_batch), sequence_(sequence) {}
+
+  bool fill(int64_t micro, const MicroBuffers& buffers) const override;
+
+ private:
+  void fill_row(int64_t row, int64_t offset, const MicroBuffers& buffers) const;
+
+  const Batch batch_;
+  int64_t micro_batch_;
+  int64_t sequence_;
+};
+
+}  // namespace plait
