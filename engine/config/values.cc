@@ -1,11 +1,10 @@
 // Canonical text of one value: type, range and choices of its row.
-#include <charconv>
 #include <cmath>
 #include <string>
-#include <system_error>
 
 #include "engine/config/config.h"
 #include "engine/config/json_tree.h"
+#include "engine/config/number_text.h"
 #include "engine/config/rule.h"
 #include "kernels/base/error.h"
 #include "kernels/base/json_text.h"
@@ -15,7 +14,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kLongestShown = 120;     // bytes of a value that a message quotes
 constexpr double kExactInteger = 0x1p53;  // below it a double names one integer
 
 Error refuse(const KeyInfo& info, std::string_view text, const char* sentence) {
@@ -38,15 +36,9 @@ Error refuse(const KeyInfo& info, std::string_view text, const char* sentence) {
       .with_raw(name, is_low ? info.minimum : info.maximum);
 }
 
-template <class Number>
-bool parse_whole(std::string_view text, Number* value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 double limit_of(const char* text) {
   double limit = 0;
-  parse_whole(std::string_view(text), &limit);
+  parse_whole(text, &limit);
   return limit;
 }
 
@@ -67,10 +59,10 @@ std::string canonical_integer(const KeyInfo& info, std::string_view text) {
     value = static_cast<int64_t>(real);
   }
   int64_t limit = 0;
-  if (parse_whole(std::string_view(info.minimum), &limit) && value < limit) {
+  if (parse_whole(info.minimum, &limit) && value < limit) {
     refuse_range(info, text, true);
   }
-  if (parse_whole(std::string_view(info.maximum), &limit) && value > limit) {
+  if (parse_whole(info.maximum, &limit) && value > limit) {
     refuse_range(info, text, false);
   }
   return std::to_string(value);
