@@ -1,0 +1,128 @@
+# Sourced by tests/check and tests/soak: builds presets, runs test programs, scripts and fuzz targets,
+# and counts. A Catch2 program counts its test cases; a script prints TAP lines (`ok …`, `not ok …`).
+
+jobs=$(nproc)
+
+build_preset() { # PRESET [TARGET…]
+  local preset=$1 log=build/$1.log
+  shift
+  mkdir -p build
+  echo "Building preset $preset ($(date +%T))"
+  if ! { cmake --preset "$preset" && cmake --build --preset "$preset" -j "$jobs" ${*:+--target "$@"}; } >"$log" 2>&1; then
+    grep -E -A12 'error:|FAILED:|CMake Error' "$log" | head -n 60
+    echo "The build of preset $preset failed; its whole output is in $log"
+    return 1
+  fi
+}
+
+begin_tests() {
+  results=$(mktemp -d)
+  started=$SECONDS
+}
+
+# One line for each program or script: name, passed, failed, seconds; details only when something failed.
+record() { # NAME PASSED FAILED SECONDS LOG
+  printf '%s\t%s\t%s\n' "$1" "$2" "$3" >>"$results/counts"
+  printf '%-44s %5s passed %3s failed %6ss\n' "$1" "$2" "$3" "$4"
+  if [ "$3" != 0 ]; then
+    tail -n 60 "$5" | sed 's/^/    | /'
+  fi
+}
+
+run_program() { # PRESET PROGRAM TIMEOUT
+  local preset=$1 program=$2 limit=$3 log="$results/$1.$2.log" begin=$SECONDS code passed failed
+  timeout -k 10 "$limit" "build/$preset/bin/$program" >"$log" 2>&1 </dev/null
+  code=$?
+  passed=$(sed -n 's/^All tests passed (.* in \([0-9]*\) test cases\{0,1\})$/\1/p;
+    s/^test cases: *[0-9]* *| *\([0-9]*\) passed.*/\1/p' "$log" | tail -n 1)
+  failed=$(sed -n 's/^test cases:.*| *\([0-9]*\) failed.*/\1/p' "$log" | tail -n 1)
+  passed=${passed:-0} failed=${failed:-0}
+  if [ $code != 0 ] && [ "$failed" = 0 ]; then
+    failed=1
+    [ $code = 124 ] && echo "no end within $limit s" >>"$log" || echo "ended with code $code" >>"$log"
+  fi
+  [ $code = 0 ] && [ "$passed" = 0 ] && failed=1 && echo "no test case ran" >>"$log"
+  record "$preset/$program" "$passed" "$failed" $((SECONDS - begin)) "$log"
+}
+
+run_programs() { # PRESET LABEL ("" for all)
+  local label program limit found=0
+  while IFS=$'\t' read -r label program limit; do
+    [ -z "$2" ] || [ "$2" = "$label" ] || continue
+    found=1
+    run_program "$1" "$program" "$limit"
+  done <"build/$1/tests.txt"
+  [ $found = 1 ] && return 0
+  echo "tests/check: no tests carry the label $2 (see --list)" >&2
+  exit 2
+}
+
+run_script() { # SCRIPT
+  local name log begin=$SECONDS passed failed code
+  name=checks/$(basename "$1")
+  log=$results/$(basename "$1").log
+  timeout -k 10 900 "$1" >"$log" 2>&1 </dev/null
+  code=$?
+  passed=$(grep -c '^ok ' "$log")
+  failed=$(grep -c '^not ok ' "$log")
+  if [ $code != 0 ] && [ "$failed" = 0 ]; then
+    failed=1
+    echo "ended with code $code" >>"$log"
+  fi
+  [ "$failed" = 0 ] || grep -A20 '^not ok ' "$log" >>"$log.short"
+  [ -s "$log.short" ] && mv "$log.short" "$log"
+  record "$name" "$passed" "$failed" $((SECONDS - begin)) "$log"
+}
+
+run_scripts() {
+  local script
+  for script in tests/checks/*.sh tests/checks/*.py; do
+    [ -x "$script" ] && run_script "$script"
+  done
+}
+
+run_sanitizer() { # asan | tsan
+  if ! build_preset "$1"; then
+    record "$1/build" 0 1 0 "build/$1.log"
+    return
+  fi
+  local label program limit
+  while IFS=$'\t' read -r label program limit; do
+    ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+      TSAN_OPTIONS=halt_on_error=1:suppressions=$PWD/tests/support/tsan.supp PLAIT_TEST_REDUCED=1 \
+      run_program "$1" "$program" $((limit * 4))
+  done <"build/$1/tests.txt"
+}
+
+run_fuzz() { # SECONDS_EACH
+  if ! build_preset fuzz; then
+    record fuzz/build 0 1 0 build/fuzz.log
+    return
+  fi
+  local target name log begin code
+  for target in build/fuzz/bin/fuzz_*; do
+    [ -x "$target" ] || continue
+    name=$(basename "$target")
+    log=$results/$name.log
+    begin=$SECONDS
+    mkdir -p "build/fuzz/corpus/$name"
+    timeout -k 10 $(($1 + 120)) "$target" -max_total_time="$1" -timeout=5 -rss_limit_mb=4096 -verbosity=0 \
+      -artifact_prefix="build/fuzz/$name-" "build/fuzz/corpus/$name" >"$log" 2>&1 </dev/null
+    code=$?
+    record "fuzz/$name" $((code == 0)) $((code != 0)) $((SECONDS - begin)) "$log"
+  done
+}
+
+end_tests() {
+  local passed failed
+  passed=$(awk -F '\t' '{n += $2} END {print n + 0}' "$results/counts")
+  failed=$(awk -F '\t' '{n += $3} END {print n + 0}' "$results/counts")
+  if [ "$failed" != 0 ]; then
+    echo "Failed:"
+    awk -F '\t' '$3 != 0 {print "  " $1}' "$results/counts"
+  fi
+  echo "Took $(((SECONDS - started) / 60)) min $(((SECONDS - started) % 60)) s"
+  echo "$passed passed, $failed failed"
+  rm -rf "$results"
+  [ "$failed" = 0 ]
+}
