@@ -37,6 +37,8 @@ void Handle::leave(Use use) {
   if (use == Use::kShared) users_.fetch_sub(1, std::memory_order_release);
 }
 
+void* Handle::operator new(std::size_t bytes) { return ::operator new(bytes); }
+
 void Handle::operator delete(void* memory) {
   if (memory == nullptr) return;
 #if PLAIT_QUARANTINE

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <new>
 #include <utility>
@@ -58,6 +59,7 @@ class Handle {
   void leave(Use use);
   bool is_in_use() const { return users_.load(std::memory_order_acquire) != 0; }
 
+  static void* operator new(std::size_t bytes);
   static void operator delete(void* memory);
 
  private:

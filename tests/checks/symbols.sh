@@ -1,0 +1,47 @@
+#!/bin/bash
+# symbols.sh LIBRARY [--update]: what the library exports must equal tests/goldens/symbols.txt, and
+# that list must equal what the public headers declare. Last line: "N passed, M failed".
+set -u
+root=$(cd "$(dirname "$0")/../.." && pwd)
+library=${1:?usage: symbols.sh LIBRARY [--update]}
+golden=$root/tests/goldens/symbols.txt
+passed=0
+failed=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+judge() {
+  if [ "$1" -eq 0 ]; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    echo "FAILED: $2"
+  fi
+}
+
+nm -D --defined-only --with-symbol-versions "$library" | awk '{print $NF}' | LC_ALL=C sort \
+  > "$work/exported" || exit 2
+if [ "${2:-}" = --update ]; then cp "$work/exported" "$golden"; fi
+
+diff "$golden" "$work/exported"
+judge $? "the exported symbols differ from $golden"
+
+grep -vE '^plait_|^PLAIT_[0-9.]+(@@?PLAIT_[0-9.]+)?$' "$work/exported"
+[ $? -eq 1 ]
+judge $? "something else than plait_* and version nodes is exported"
+
+grep -hoE 'PLAIT_CALL plait_[a-z0-9_]+' "$root"/capi/include/plait/*.h | awk '{print $2}' \
+  | LC_ALL=C sort -u > "$work/declared"
+grep -oE '^plait_[a-z0-9_]+' "$work/exported" | LC_ALL=C sort -u | diff "$work/declared" -
+judge $? "the headers declare other functions than the library exports"
+
+major_minor=$(awk '/define PLAIT_VERSION_M(AJOR|INOR)/ {printf "%s%s", dot, $3; dot = "."}' \
+  "$root/capi/include/plait/plait.h")
+readelf -d "$library" | grep -q "SONAME.*\[libplait.so.$major_minor\]"
+judge $? "the SONAME is not libplait.so.$major_minor"
+
+readelf -d "$library" | grep -q NODELETE
+judge $? "the library was not linked with -z nodelete"
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
