@@ -28,7 +28,9 @@
 //   PLAIT_CPU_EXPORT(rows);
 //   … PLAIT_CPU_CALL(rows, context.device.isa())(arguments, first, last); …
 //
-// Sharing work among threads stays in the part that is compiled once.
+// Sharing work among threads stays in the part that is compiled once. Templates of the standard
+// library stay out of the per-target part: an instance made there may be compiled for that target
+// and then serve the whole program.
 #pragma once
 
 #include "kernels/device/isa.h"

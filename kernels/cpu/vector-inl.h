@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "hwy/highway.h"
 #include "kernels/base/dtype.h"
@@ -189,6 +190,23 @@ HWY_INLINE V replace_others(D /*d*/, V v, V /*other*/, AllLanes) {
 template <class D, class V>
 HWY_INLINE V replace_others(D d, V v, V other, SomeLanes lanes) {
   return hn::IfThenElse(hn::FirstN(d, lanes.count), v, other);
+}
+
+/// Calls f(std::type_identity<T>()) with the storage type of a floating dtype.
+template <class Function>
+HWY_INLINE void visit_storage(DType dtype, const Function& f) {
+  if (dtype == DType::kFloat32) return f(std::type_identity<float>());
+  if (dtype == DType::kBFloat16) return f(std::type_identity<BFloat16>());
+  f(std::type_identity<Float16>());
+}
+
+/// The same for a compute dtype and a residual dtype, which is the compute dtype or float32.
+template <class Function>
+HWY_INLINE void visit_storage(DType compute, DType residual, const Function& f) {
+  visit_storage(compute, [&](auto c) {
+    if (residual == DType::kFloat32) return f(c, std::type_identity<float>());
+    f(c, c);
+  });
 }
 
 /// Calls body(i, lanes) for i = 0, N, 2N, … < count, with SomeLanes for a shorter last vector.

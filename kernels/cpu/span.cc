@@ -1,0 +1,133 @@
+#include <cstring>
+
+#include "kernels/cpu/dispatch.h"
+#include "kernels/cpu/vector_kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/span.cc"
+#include "hwy/foreach_target.h"  // before highway.h
+#include "hwy/highway.h"
+#include "kernels/cpu/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace plait {
+namespace HWY_NAMESPACE {
+namespace {
+
+template <class From, class To>
+void convert_elements(const From* from, To* to, int64_t count) {
+  const FloatTag d;
+  for_vectors(d, count, [&](int64_t i, auto lanes) PLAIT_VECTOR_LAMBDA {
+    store(d, load(d, from + i, lanes), to + i, lanes);
+  });
+}
+
+void convert_part(const TensorView& from, const TensorView& to, int64_t first, int64_t last) {
+  visit_storage(from.dtype, [&](auto f) {
+    using From = typename decltype(f)::type;
+    visit_storage(to.dtype, [&](auto t) {
+      using To = typename decltype(t)::type;
+      convert_elements(from.as<const From>() + first, to.as<To>() + first, last - first);
+    });
+  });
+}
+
+void add_part(const TensorView& from, const TensorView& to, int64_t first, int64_t last) {
+  const FloatTag d;
+  const float* x = from.as<float>() + first;
+  float* sum = to.as<float>() + first;
+  for_vectors(d, last - first, [&](int64_t i, auto lanes) PLAIT_VECTOR_LAMBDA {
+    store(d, hn::Add(load(d, sum + i, lanes), load(d, x + i, lanes)), sum + i, lanes);
+  });
+}
+
+/// Eight sums in fp64, whatever the vector's length: element i goes to sum i mod 8. Squares of
+/// floats are exact in fp64, so all targets agree in every bit.
+double block_sum(const float* x, int64_t count) {
+  const hn::ScalableTag<double> d;
+  constexpr size_t kLanes = hn::MaxLanes(d), kVectors = 8 / kLanes;
+  const hn::Rebind<float, hn::ScalableTag<double>> half;
+  hn::Vec<hn::ScalableTag<double>> sums[kVectors];
+  for (auto& sum : sums) sum = hn::Zero(d);
+  const auto add = [&](const float* from) PLAIT_VECTOR_LAMBDA {
+    for (size_t v = 0; v < kVectors; ++v) {
+      const auto wide = hn::PromoteTo(d, hn::LoadU(half, from + v * kLanes));
+      sums[v] = hn::Add(sums[v], hn::Mul(wide, wide));
+    }
+  };
+  int64_t i = 0;
+  for (; i + 8 <= count; i += 8) add(x + i);
+  if (i < count) {
+    float rest[8] = {};
+    std::memcpy(rest, x + i, static_cast<size_t>(count - i) * sizeof(float));
+    add(rest);
+  }
+  alignas(64) double lanes[8];
+  for (size_t v = 0; v < kVectors; ++v) hn::Store(sums[v], d, lanes + v * kLanes);
+  return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
+         ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace plait
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace plait {
+namespace {
+
+constexpr int64_t kElementsPerTask = 65536;
+
+PLAIT_CPU_EXPORT(convert_part);
+PLAIT_CPU_EXPORT(add_part);
+PLAIT_CPU_EXPORT(block_sum);
+
+class VectorSpan : public SpanKernel {
+ public:
+  const char* name() const override { return "vector"; }
+  bool supports(DType dtype, IsaLevel isa) const override {
+    return has_vector_code(isa) && is_vector_storage(dtype);
+  }
+
+  void convert(OpContext& context, TensorView from, TensorView to) const override {
+    const auto part = PLAIT_CPU_CALL(convert_part, context.device.isa());
+    context.pool().run_range(
+        from.elements(), kElementsPerTask,
+        [&](int64_t first, int64_t last, int) { part(from, to, first, last); });
+  }
+
+  void add(OpContext& context, TensorView from, TensorView to) const override {
+    const auto part = PLAIT_CPU_CALL(add_part, context.device.isa());
+    context.pool().run_range(
+        from.elements(), kElementsPerTask,
+        [&](int64_t first, int64_t last, int) { part(from, to, first, last); });
+  }
+
+  double sum_squares(OpContext& context, TensorView span, double* block_sums) const override {
+    const auto sum = PLAIT_CPU_CALL(block_sum, context.device.isa());
+    const int64_t count = span.elements();
+    const int64_t blocks = (count + kSumSquaresBlock - 1) / kSumSquaresBlock;
+    const auto sum_blocks = [&](int64_t first, int64_t last, int) {
+      for (int64_t block = first; block < last; ++block) {
+        const int64_t start = block * kSumSquaresBlock, rest = count - start;
+        block_sums[block] =
+            sum(span.as<float>() + start, rest < kSumSquaresBlock ? rest : kSumSquaresBlock);
+      }
+    };
+    context.pool().run_range(blocks, kElementsPerTask / kSumSquaresBlock, sum_blocks);
+    double total = 0.0;
+    for (int64_t block = 0; block < blocks; ++block) total += block_sums[block];
+    return total;
+  }
+};
+
+}  // namespace
+
+const SpanKernel& vector_span() {
+  static const VectorSpan kernel;
+  return kernel;
+}
+
+}  // namespace plait
+#endif  // HWY_ONCE
