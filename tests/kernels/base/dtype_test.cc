@@ -28,8 +28,8 @@ TEST_CASE("every float16 pattern survives a round trip and equals the closed for
     if (exponent == 31) {
       CHECK(std::isnan(wide) == (mantissa != 0));
     } else {
-      const double magnitude = exponent == 0 ? std::ldexp(mantissa, -24)
-                                             : std::ldexp(1024 + mantissa, exponent - 25);
+      const double magnitude =
+          exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
       if (std::fabs(wide) != magnitude) FAIL("pattern " << bits);
     }
     if (!std::isnan(wide) && to_float16(wide).bits != value.bits) FAIL("pattern " << bits);
@@ -37,8 +37,8 @@ TEST_CASE("every float16 pattern survives a round trip and equals the closed for
 }
 
 TEST_CASE("narrowing rounds to nearest even", "[dtype]") {
-  CHECK(to_bfloat16(1.0f + 0x1p-8f).bits == to_bfloat16(1.0f).bits);          // tie to even
-  CHECK(to_float(to_bfloat16(1.0f + 3 * 0x1p-8f)) == 1.0f + 0x1p-6f);         // tie away from odd
+  CHECK(to_bfloat16(1.0f + 0x1p-8f).bits == to_bfloat16(1.0f).bits);   // tie to even
+  CHECK(to_float(to_bfloat16(1.0f + 3 * 0x1p-8f)) == 1.0f + 0x1p-6f);  // tie away from odd
   CHECK(to_float(to_float16(2049.0f)) == 2048.0f);
   CHECK(to_float(to_float16(2051.0f)) == 2052.0f);
   CHECK(std::isinf(to_float(to_float16(65520.0f))));
