@@ -91,6 +91,14 @@ bool may_end_in_wide_space(std::string_view text) {
   return lead == "\xE1\x9A" || lead == "\xE2\x80" || lead == "\xE2\x81" || lead == "\xE3\x80";
 }
 
+/// True for a word of white space alone.
+bool is_white(std::string_view word) {
+  const Character first = first_character(word);
+  word.remove_prefix(static_cast<size_t>(first.bytes));
+  return first.kind == CharacterKind::kSpace &&
+         (word.empty() || first_character(word).kind == CharacterKind::kSpace);
+}
+
 /// What first_word may look at beyond the end of a word: a space of 3 bytes and a character.
 constexpr int64_t kLookahead = 8;
 
@@ -139,13 +147,17 @@ int64_t last_word_end(std::string_view text, int64_t margin) {
     }
     return at;
   }
-  int64_t end = 0;
+  int64_t end = 0, safe_end = 0;
   while (end < limit) {
     const int64_t next = end + first_word(text.substr(static_cast<size_t>(end)));
     if (next + kLookahead > limit) break;
+    const std::string_view word =
+        text.substr(static_cast<size_t>(end), static_cast<size_t>(next - end));
     end = next;
+    // White space that ends a text is one word, so a cut behind it might join two.
+    if (!is_white(word)) safe_end = end;
   }
-  return end;
+  return safe_end;
 }
 
 }  // namespace plait

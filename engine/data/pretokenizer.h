@@ -25,8 +25,8 @@ Character first_character(std::string_view text);
 /// Bytes of the first word of `text`, at least 1; `text` is not empty.
 int64_t first_word(std::string_view text);
 
-/// The last place in `text` where a word surely ends, whatever follows the text; 0 when there is
-/// none. `text` begins where a word begins. `margin`: how many of the last bytes may belong to
+/// The last place found in `text` where it may be cut so that the words of both pieces are those of
+/// the whole, whatever follows the text; 0 when there is none. `text` begins where a word begins. `margin`: how many of the last bytes may belong to
 /// something else that cuts words, and are left alone.
 int64_t last_word_end(std::string_view text, int64_t margin);
 

@@ -36,6 +36,7 @@ class VocabularyHandler final : public nlohmann::json_sax<nlohmann::json> {
   bool end_array() override { refuse(); }
 
   bool number_integer(number_integer_t value) override {
+    if (!is_open_) refuse();
     throw field_error(path_, "an id is negative", key_).with("got", value);
   }
 

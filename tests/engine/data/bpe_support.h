@@ -131,7 +131,7 @@ inline std::string sample_text() {
                          "aaaa aaaaaaa aa ",
                          "don't   stop    me\r\n",
                          "x=1;y=22;zz=333 "};
-  for (int i = 0; i < 40; ++i) text += parts[i * i % 7];
+  for (int i = 0; i < 40; ++i) text += parts[i % 7];
   return text;
 }
 
