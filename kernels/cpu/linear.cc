@@ -2,6 +2,8 @@
 
 namespace plait {
 
-std::vector<const LinearKernel*> linear_kernels() { return {&fma_linear_kernel()}; }
+std::vector<const LinearKernel*> linear_kernels() {
+  return {&onednn_tiles_linear_kernel(), &fma_linear_kernel(), &onednn_linear_kernel()};
+}
 
 }  // namespace plait

@@ -15,8 +15,8 @@ namespace HWY_NAMESPACE {
 
 const LinearCode& linear_code_here() {
   static constexpr LinearCode code{
-      kStripRows,   kPanelColumns, kStripPitch, kMaxInner,  kMaxInnerMajor, kPanelFloats, copy_rows,
-      copy_columns, copy_panels,   widen,       pack_panel, multiply,       finish};
+      kStripRows,   kPanelColumns, kStripPitch, kMaxInner, kMaxInnerMajor, kPanelFloats, copy_rows,
+      copy_columns, copy_panels,   add_rows,    widen,     pack_panel,     multiply,     finish};
   return code;
 }
 

@@ -71,6 +71,8 @@ struct LinearCode {
                        float* column_sums);
   /// Panels of `columns` columns, `inner` rows of `source`.
   void (*copy_panels)(const MatrixRows& source, int64_t inner, int64_t columns, float* panels);
+  /// Adds `rows` rows of `source`, `columns` wide, to `sums`.
+  void (*add_rows)(const MatrixRows& source, int64_t rows, int64_t columns, float* sums);
   /// `count` elements to float32.
   void (*widen)(const void* source, DType dtype, int64_t count, float* out);
   /// One panel of Wᵀ in the dtype of W: `rows` ≤ panel_columns rows of W become its columns.

@@ -154,6 +154,18 @@ void copy_panels(const MatrixRows& source, int64_t inner, int64_t columns, float
   });
 }
 
+void add_rows(const MatrixRows& source, int64_t rows, int64_t columns, float* sums) {
+  with_type(source.data, source.dtype, [&](const auto* from) {
+    for (int64_t row = 0; row < rows; ++row, from += source.stride) {
+      int64_t i = 0;
+      for (; i + kLanes <= columns; i += kLanes) {
+        store(hn::Add(load(sums + i), load(from + i)), sums + i);
+      }
+      for (; i < columns; ++i) sums[i] += to_float(from[i]);
+    }
+  });
+}
+
 void widen(const void* source, DType dtype, int64_t count, float* out) {
   with_type(source, dtype, [&](const auto* from) { widen_to(from, count, out); });
 }
