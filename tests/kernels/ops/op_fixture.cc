@@ -170,7 +170,7 @@ std::string difference(const std::vector<double>& got, const std::vector<double>
   }
   for (size_t i = 0; i < got.size(); ++i) {
     const double error = std::fabs(got[i] - want[i]);
-    if (error <= absolute + relative * std::fabs(want[i])) continue;
+    if (got[i] == want[i] || error <= absolute + relative * std::fabs(want[i])) continue;
     return "element " + std::to_string(i) + " is " + std::to_string(got[i]) + ", not " +
            std::to_string(want[i]) + ": off by " + std::to_string(error / absolute) +
            " absolute tolerances";
