@@ -14,7 +14,8 @@ namespace {
 /// One unit of `counts` spans, each its own logical tensor, values of 1.
 class Bench {
  public:
-  Bench(const std::vector<int64_t>& counts, DType dtype, double decay) : kernels_(cpu_kernels()) {
+  Bench(const std::vector<int64_t>& counts, DType dtype, double decay, bool has_vectors = false)
+      : kernels_(cpu_kernels()) {
     DeviceOptions options;
     options.threads = 2;
     device_ = make_device(options);
@@ -24,7 +25,7 @@ class Bench {
     for (int64_t count : counts) {
       unit.spans.push_back({static_cast<int64_t>(unit.spans.size()), elements, count});
       elements += (count + 63) / 64 * 64;
-      decays.push_back(true);
+      decays.push_back(!has_vectors || decays.empty());
     }
     weights_ = device_->allocate(elements * dtype_size(dtype), MemoryCategory::kWeights);
     gradients_ = device_->allocate(elements * 4, MemoryCategory::kGradients);
@@ -98,6 +99,15 @@ TEST_CASE("B2: ten small updates of a bf16 weight reach its master", "[optimizer
   }
   CHECK(bench.master(0) == Approx(0.99).epsilon(1e-5));
   CHECK(bench.master(69) == bench.master(0));
+}
+
+TEST_CASE("N14: without gradients, decay shrinks by lr · decay and vectors keep their bits",
+          "[optimizer]") {
+  Bench bench({300, 40}, DType::kFloat32, 0.5, true);
+  bench.fill_gradients(0.0f);
+  bench.optimizer().update(bench.context(), 1.0f, 0.1);
+  for (int64_t i = 0; i < 300; ++i) CHECK(bench.master(i) == Approx(0.95).epsilon(1e-7));
+  for (int64_t i = 0; i < 40; ++i) CHECK(bench.master(bench.spans()[1].first + i) == 1.0f);
 }
 
 TEST_CASE("squares are summed in fp64 and show what is not finite", "[optimizer]") {

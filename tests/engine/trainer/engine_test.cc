@@ -165,8 +165,8 @@ TEST_CASE("tensors are read in any dtype at any alignment and written back", "[e
   std::vector<float> changed = master;
   for (float& value : changed) value *= 1.5f;
   write(*engine, name, changed);
-  CHECK(read(*engine, name, TensorKind::kMaster) == changed);
-  CHECK(read(*engine, "layers.0.attention.query.weight", TensorKind::kMaster).size() == 1024);
+  CHECK((read(*engine, name, TensorKind::kMaster) == changed));
+  CHECK((read(*engine, "layers.0.attention.query.weight", TensorKind::kMaster).size() == 1024));
   CHECK(error_of([&] { read(*engine, "layers.9.x", TensorKind::kParam); }).word() == "argument");
   const Error size = error_of([&] {
     engine->read_tensor(name, TensorKind::kParam, DType::kFloat32, -1, changed.data(), 12);
@@ -280,5 +280,5 @@ TEST_CASE("two engines in one process do not influence each other", "[engine]") 
     step(*second, token_batch(rows, 4));
     CHECK(step(*first, token_batch(rows, 4)).loss == want.loss);
   }
-  CHECK(read_all(*first, TensorKind::kParam) == read_all(*alone, TensorKind::kParam));
+  CHECK((read_all(*first, TensorKind::kParam) == read_all(*alone, TensorKind::kParam)));
 }

@@ -59,7 +59,7 @@ TEST_CASE("threads, schedules and recompute leave every bit alone", "[equality]"
     keys.insert(keys.end(), change.begin(), change.end());
     INFO("llama " << is_llama << " " << compute << " "
                   << (change.empty() ? "again" : change[0].first + "=" + change[0].second));
-    CHECK(train(keys, 4) == want);
+    CHECK((train(keys, 4) == want));
   }
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("any cut of a batch into calls equals one step on the whole", "[equali
   CHECK(got.loss == want.loss);
   CHECK(got.grad_norm == want.grad_norm);
   CHECK(got.samples_total == want.samples_total);
-  CHECK(read_all(*parts, TensorKind::kParam) == read_all(*whole, TensorKind::kParam));
+  CHECK((read_all(*parts, TensorKind::kParam) == read_all(*whole, TensorKind::kParam)));
 }
 
 TEST_CASE("another step, another mask; another seed, another model", "[equality]") {
@@ -105,5 +105,5 @@ TEST_CASE("another step, another mask; another seed, another model", "[equality]
   TestEngine again(tiny_config(still));
   CHECK(step(*again, token_batch(rows, 4)).loss == first);
   TestEngine other(tiny_config({{"seed", "77"}}));
-  CHECK(read_all(*other, TensorKind::kParam) != read_all(*again, TensorKind::kParam));
+  CHECK((read_all(*other, TensorKind::kParam) != read_all(*again, TensorKind::kParam)));
 }

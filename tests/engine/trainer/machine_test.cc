@@ -69,7 +69,7 @@ TEST_CASE("the host's rounding mode and flush-to-zero change nothing and stay", 
   std::fesetround(FE_TONEAREST);
   _mm_setcsr(before);
   CHECK(got.loss == want.loss);
-  CHECK(got.gradients == want.gradients);
+  CHECK((got.gradients == want.gradients));
 }
 
 TEST_CASE("an engine may be driven from any thread", "[machine]") {
