@@ -1,0 +1,108 @@
+// plait train: trains up to run.steps.
+#include <optional>
+
+#include "bindings/cli/commands.h"
+#include "bindings/cli/engine_run.h"
+#include "bindings/cli/session.h"
+#include "bindings/cli/text.h"
+
+namespace plait::cli {
+namespace {
+
+/// What --sample needs, ready before training so that a mistake in it costs no training.
+struct Sample {
+  Tokenizer tokenizer;
+  std::vector<int32_t> prompt;
+  int64_t max_tokens = 0;
+};
+
+std::optional<Sample> prepare_sample(const Host& host, const Context& context,
+                                     const Config& config) {
+  if (!host.options.has_prompt) return std::nullopt;
+  Sample sample;
+  sample.tokenizer = open_tokenizer(host, context);
+  sample.prompt = encode(sample.tokenizer, host.options.prompt);
+  sample.max_tokens = get_integer(config, "generate.max_tokens");
+  if (sample.prompt.empty()) throw usage_failure("--sample needs a text to begin with");
+  const int64_t vocabulary = get_integer(config, "model.vocab_size");
+  for (size_t i = 0; i < sample.prompt.size(); ++i) {
+    if (sample.prompt[i] < vocabulary) continue;
+    throw usage_failure("--sample holds a token that the model does not have")
+        .with("position", static_cast<int64_t>(i))
+        .with("value", sample.prompt[i])
+        .with("model.vocab_size", vocabulary);
+  }
+  return sample;
+}
+
+/// Checkpoints are asked of the library before training starts: what it cannot do ends the run
+/// there, not at the first save.
+void check_checkpoints(const Host& host, const Context& context, const Config& config) {
+  const std::string root = get_text(config, "run.checkpoint");
+  const bool is_saving = !root.empty() || get_integer(config, "run.save_every") > 0;
+  if (host.options.is_resume && root.empty()) {
+    throw usage_failure("--resume needs the key run.checkpoint, the checkpoint root");
+  }
+  if (!is_saving) return;
+  const char* path = root.empty() ? "." : root.c_str();
+  make_text([&](plait_bytes** out, plait_error** err) {
+    return plait_checkpoint_list(context.get(), path, out, err);
+  });
+}
+
+void print_sample(Host& host, const Engine& engine, const Sample& sample) {
+  bool is_stopped = false;
+  const std::string text =
+      continue_text(engine, sample.tokenizer, sample.prompt, sample.max_tokens, &is_stopped);
+  if (is_stopped) return;
+  const std::string whole = host.options.prompt + text;
+  host.print_json(JsonLine().text("prompt", host.options.prompt).text("sample", text).done());
+  host.print_human("");
+  host.print_human(whole.substr(0, whole_characters(whole)));
+}
+
+std::string report_of(const Engine& engine, const char* kind) {
+  return make_text([&](plait_bytes** out, plait_error** err) {
+    return plait_engine_report(engine.get(), kind, out, err);
+  });
+}
+
+}  // namespace
+
+int run_train(Host& host) {
+  const Context context = open_context(host);
+  const Config config = make_config(host, context);
+  if (host.options.is_print_config) return print_config(host, config), kExitDone;
+  RunPlan plan;
+  plan.steps = get_integer(config, "run.steps");
+  plan.evaluate_every = get_integer(config, "run.evaluate_every");
+  plan.has_evaluation = has_evaluation_data(config);
+  check_checkpoints(host, context, config);
+  call([&](plait_error** err) { return plait_config_check(config.get(), err); });
+  const Place place = find_place(host, config);
+  const Group group = make_group(context, config, place);
+  const std::optional<Sample> sample = prepare_sample(host, context, config);
+  const Dataset train = open_dataset(context, config, "train");
+  const Dataset held_out =
+      plan.has_evaluation ? open_dataset(context, config, "evaluate") : nullptr;
+  MetricsLines lines(host, place.rank != 0);
+  const Engine engine = make_engine(host, group, config);
+  attach(engine, "train", train);
+  if (plan.has_evaluation) attach(engine, "evaluate", held_out);
+  drain_logs(host, context);
+
+  host.is_started = true;
+  lines.write(config_line(report_of(engine, "config")));
+  RunProgress progress(host, plan.steps, get_integer(config, "run.log_every"));
+  const bool is_complete = run_steps(host, context, engine, plan, &lines, &progress);
+  progress.end();
+  progress.print_summary(report_of(engine, "kernels"));
+  if (is_complete && sample) print_sample(host, engine, *sample);
+  call([&](plait_error** err) { return plait_engine_close(engine.get(), -1, err); });
+  drain_logs(host, context);
+  if (is_complete && !host.stop.is_requested()) return kExitDone;
+  host.note("plait: stopped on request");
+  return kExitStopped;
+}
+
+}  // namespace plait::cli

@@ -1,0 +1,23 @@
+// The training loop.
+#pragma once
+
+#include "bindings/cli/metrics_lines.h"
+#include "bindings/cli/progress.h"
+
+namespace plait::cli {
+
+struct RunPlan {
+  int64_t steps = 0;           ///< last step, counted from the beginning of the run
+  int64_t evaluate_every = 0;  ///< 0: at the last step alone
+  bool has_evaluation = false;
+};
+
+/// Steps the engine, which draws its own batches, up to plan.steps, and evaluates where the plan
+/// says. True when the run is complete, false when a stop was asked for.
+bool run_steps(Host& host, const Context& context, const Engine& engine, const RunPlan& plan,
+               MetricsLines* lines, RunProgress* progress);
+
+/// Evaluates the attached data; false when a stop was asked for, and then *metrics is not valid.
+bool evaluate(const Engine& engine, plait_metrics* metrics);
+
+}  // namespace plait::cli
