@@ -19,7 +19,7 @@ namespace plait {
 template <class T>
 inline constexpr int64_t kFirstSize = 0;
 template <>
-inline constexpr int64_t kFirstSize<plait_metrics> = 24 * 8;
+inline constexpr int64_t kFirstSize<plait_metrics> = 25 * 8;
 template <>
 inline constexpr int64_t kFirstSize<plait_batch_spec> = 9 * 8;
 template <>

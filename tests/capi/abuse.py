@@ -115,9 +115,9 @@ def locals_of(parameters):
         if kind == "plait_error**":
             continue
         if kind.endswith("**"):
-            yield f"{kind[:-1]} {name}_out = nullptr;"
+            yield f"[[maybe_unused]] {kind[:-1]} {name}_out = nullptr;"
         elif kind in ("int64_t*", "double*"):
-            yield f"{kind[:-1]} {name}_out = 0;"
+            yield f"[[maybe_unused]] {kind[:-1]} {name}_out = 0;"
         elif kind.startswith("plait_") and kind.endswith("*") and not handle_of(kind):
             yield f"{kind[:-1]} {name}_out{{}}; {name}_out.struct_size = sizeof {name}_out;"
 

@@ -1,6 +1,9 @@
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/capi/host.h"
@@ -20,7 +23,7 @@ std::string uint16_file(int count) {
 
 std::string data_config(const std::string& path) {
   return "{\"data.train\":\"" + path +
-         "\",\"data.shuffle\":false,\"data.split\":[3,1],\"data.token_type\":\"uint16\","
+         "\",\"data.shuffle\":false,\"data.split\":[0.75,0.25],\"data.token_type\":\"uint16\","
          "\"train.sequence_length\":10,\"model.vocab_size\":1000}";
 }
 
@@ -165,7 +168,7 @@ TEST_CASE("An operation that fails says so to everyone who asks", "[capi]") {
 
 TEST_CASE("An operation is polled, cancelled, or freed while it runs", "[capi]") {
   const host::Folder folder;
-  folder.write("in.txt", std::string(200 << 20, 'q'));
+  folder.write("in.txt", std::string(64 << 20, 'q'));
   const host::Context context = host::make_context();
   host::Tokenizer tokenizer;
   Err err;

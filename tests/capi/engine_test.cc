@@ -367,7 +367,7 @@ TEST_CASE("A data set feeds training and evaluation", "[capi]") {
   folder.write("d.bin", std::string(4000, '\1'));
   Rig rig;
   const std::string data = "{\"data.train\":\"" + folder.path("d.bin") +
-                           "\",\"data.split\":[9,1],\"model.vocab_size\":300,"
+                           "\",\"data.split\":[0.9,0.1],\"model.vocab_size\":300,"
                            "\"train.sequence_length\":8,\"evaluate.batches\":2}";
   const host::Config config = host::make_config(rig.context, host::tiny_model());
   Err err;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -125,8 +126,7 @@ TEST_CASE("What is no checkpoint is refused with its own code", "[capi]") {
   folder.write("file", "x");
   CHECK(plait_checkpoint_open(context, folder.path("file").c_str(), checkpoint.out(), err) ==
         PLAIT_NOT_FOUND);
-  std::filesystem::create_directory(folder.path("root"));
-  std::filesystem::create_directory(folder.path("root/step-00000001"));
+  std::filesystem::create_directories(folder.path("root/step-00000001"));
   CHECK(plait_checkpoint_open(context, folder.path("root").c_str(), checkpoint.out(), err) ==
         PLAIT_UNIMPLEMENTED);
   CHECK(err.message().find("feature=checkpoint") != std::string::npos);

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -109,9 +111,23 @@ TEST_CASE("A struct that grew serves hosts of both sizes", "[capi]") {
   CHECK(word_of([&] { plait::read_struct(odd, "grown"); }) == "argument");
 }
 
+TEST_CASE("The sizes of the first release are accepted for ever", "[capi]") {
+  CHECK(plait::kFirstSize<plait_metrics> == 200);
+  CHECK(plait::kFirstSize<plait_batch_spec> == 72);
+  CHECK(plait::kFirstSize<plait_plan_info> == 128);
+  CHECK(plait::kFirstSize<plait_rank_info> == 112);
+  CHECK(plait::kFirstSize<plait_key_info> == 96);
+  CHECK(plait::kFirstSize<plait_entry_info> == 128);
+  CHECK(plait::kFirstSize<plait_dataset_info> == 56);
+  CHECK(plait::kFirstSize<plait_progress> == 40);
+  CHECK(plait::kFirstSize<plait_host> == 48);
+  CHECK(plait::kFirstSize<plait_kv> == 40);
+}
+
 TEST_CASE("Sizes, offsets and constants are those of the golden", "[capi]") {
   const std::string path = std::string(PLAIT_SOURCE_DIR) + "/tests/goldens/layout.txt";
   const std::string now = host::layout_text();
+  if (std::getenv("PLAIT_UPDATE_GOLDENS") != nullptr) std::ofstream(path) << now;
   std::istringstream golden(host::read_file(path)), current(now);
   std::string expected, got;
   while (std::getline(golden, expected)) {
