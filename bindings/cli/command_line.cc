@@ -78,6 +78,7 @@ class Grammar {
                 CLI::App* parent = nullptr) {
     CLI::App* sub = (parent != nullptr ? parent : &app_)->add_subcommand(name, description);
     commands_[sub] = command;
+    sub->set_help_flag("-h,--help", "these options");
     sub->add_flag("--json", options_.is_json, "stdout holds JSON lines only");
     sub->add_flag("--quiet", options_.is_quiet, "nothing on stderr but errors");
     return sub;

@@ -1,7 +1,9 @@
 #include "bindings/cli/progress.h"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "bindings/cli/operation.h"
 #include "bindings/cli/text.h"
@@ -116,13 +118,17 @@ std::string describe_kernels(const std::string& report) {
   std::string text = field("device") + " " + field("isa") + ", " + field("threads") + " threads, " +
                      field("compute");
   if (!kernels.contains("ops") || !kernels["ops"].is_object()) return text;
-  std::map<std::string, std::string> by_implementation;
+  // "linear/layers.0…" is one of many products of one kind: people want the kind.
+  std::map<std::string, std::vector<std::string>> by_implementation;
   for (const auto& [op, name] : kernels["ops"].items()) {
-    std::string& ops = by_implementation[name.is_string() ? name.get<std::string>() : name.dump()];
-    ops += (ops.empty() ? "" : ", ") + op;
+    std::vector<std::string>& ops =
+        by_implementation[name.is_string() ? name.get<std::string>() : name.dump()];
+    const std::string kind = op.substr(0, op.find('/'));
+    if (std::find(ops.begin(), ops.end(), kind) == ops.end()) ops.push_back(kind);
   }
   for (const auto& [implementation, ops] : by_implementation) {
-    text += "; " + implementation + ": " + ops;
+    text += "; " + implementation + ":";
+    for (const std::string& op : ops) text += " " + op;
   }
   return text;
 }

@@ -39,7 +39,7 @@ class RunProgress {
   Clock::time_point begin_ = Clock::now(), drawn_{};
 };
 
-/// "amx, 2 threads, bf16: linear onednn; …" of the engine's report "kernels".
+/// "cpu amx, 2 threads, bfloat16; onednn: linear; …" of the engine's report "kernels".
 std::string describe_kernels(const std::string& report);
 
 }  // namespace plait::cli
