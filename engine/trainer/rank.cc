@@ -259,6 +259,7 @@ void Rank::next_logits(const int32_t* tokens, int64_t count, float* logits) {
   stage_->logits(pass, 0, count - 1, {logits, DType::kFloat32, {1, stage_->padded_vocabulary()}});
 }
 
+/// Layers are alike, so a linear is named without its layer: "attention.query.weight".
 std::vector<std::pair<std::string, std::string>> Rank::kernel_names() {
   KernelNeeds needs;
   needs.compute = settings_.precision.compute;
