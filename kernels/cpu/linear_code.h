@@ -41,6 +41,11 @@ struct StripProduct {
   int64_t sums_stride = 0;
   bool is_adding = false;       ///< to `sums`, else replaces them
   bool is_inner_major = false;  ///< the layout of the strip
+  /// Memory to fetch into the L2 cache meanwhile, where the next strip comes from; or null.
+  const void* next = nullptr;
+  int64_t next_rows = 0;
+  int64_t next_width = 0;   ///< bytes
+  int64_t next_stride = 0;  ///< bytes
 };
 
 /// Finished sums on their way to the output.

@@ -16,6 +16,8 @@ namespace plait {
 namespace {
 
 constexpr int64_t kAlignFloats = 16;
+/// Strips of grad_yᵀ that are copied together: whole cache lines of each row of grad_y.
+constexpr int64_t kStripsAtOnce = 8;
 
 MatrixRows matrix_of(const TensorView& view) {
   const int64_t width = view.shape[view.shape.dims() - 1];
@@ -87,6 +89,8 @@ class RowTiles {
                         buffers.strips);
         part.strip = buffers.strips;
         set_sums(row, i, column, buffers, part);
+        set_next(p_.a.at(row + i + code_.strip_rows, blocks_.first(block)),
+                 std::min(code_.strip_rows, rows - i - code_.strip_rows), part);
         code_.multiply(part);
         if (block + 1 == blocks_.count) finish(part, row + i, column);
       }
@@ -115,6 +119,13 @@ class RowTiles {
       code_.widen(panels.at(first_panel + i, first * width).data, panels.dtype, part.panel_pitch,
                   buffers.panels + i * part.panel_pitch);
     }
+  }
+
+  static void set_next(const MatrixRows& next, int64_t rows, StripProduct& part) {
+    part.next = rows > 0 ? next.data : nullptr;
+    part.next_rows = rows;
+    part.next_width = part.inner * dtype_size(next.dtype);
+    part.next_stride = next.stride * dtype_size(next.dtype);
   }
 
   bool is_in_place() const { return p_.out.dtype == DType::kFloat32; }
@@ -164,9 +175,9 @@ class WeightTiles {
 
   int64_t count() const { return tiles_.count(); }
 
-  static ThreadMemory memory(const LinearCode& code, int64_t rows, int64_t n, int64_t k) {
+  static ThreadMemory memory(const LinearCode& code, int64_t rows, int64_t k) {
     const InnerBlocks blocks(rows, code.max_inner_t);
-    const int64_t strips = max_tile_rows(code, n) / code.strip_rows * code.strip_pitch;
+    const int64_t strips = kStripsAtOnce * code.strip_pitch;
     // The longest block of fewer rows may be longer than that of more.
     const int64_t inner = blocks.count == 1 ? blocks.size : code.max_inner_t;
     const int64_t panels = std::max(code.panel_floats, code.panel_columns * inner);
@@ -182,30 +193,34 @@ class WeightTiles {
     part.is_inner_major = true;
     part.sums_stride = k_;
     part.panels = buffers.panels;
-    const MatrixRows grad_y = matrix_of(p_.grad_y), x = matrix_of(p_.x);
     for (int64_t block = 0; block < blocks_.count; ++block) {
-      const int64_t first = blocks_.first(block);
       part.inner = blocks_.length(block);
       part.panel_pitch = part.inner * code_.panel_columns;
       part.is_adding = block > 0 || p_.mode == GradientMode::kAccumulate;
-      const bool has_bias = column == 0 && p_.grad_bias.is_present();
-      if (has_bias) std::fill_n(buffers.sums, strip_floats(rows), 0.0f);
-      code_.copy_columns(grad_y.at(first, row), part.inner, rows, buffers.strips,
-                         has_bias ? buffers.sums : nullptr);
-      if (has_bias) add_bias(row, rows, buffers.sums, part.is_adding);
-      code_.copy_panels(x.at(first, column), part.inner, part.columns, buffers.panels);
-      for (int64_t i = 0; i < rows; i += code_.strip_rows) {
-        part.rows = std::min(code_.strip_rows, rows - i);
-        part.strip = buffers.strips + i / code_.strip_rows * code_.strip_pitch * part.inner;
-        part.sums = p_.grad_weight.as<float>() + (row + i) * k_ + column;
-        code_.multiply(part);
+      code_.copy_panels(matrix_of(p_.x).at(blocks_.first(block), column), part.inner, part.columns,
+                        buffers.panels);
+      const int64_t step = kStripsAtOnce * code_.strip_rows;
+      for (int64_t i = 0; i < rows; i += step) {
+        multiply_strips(block, row + i, std::min(step, rows - i), column, buffers, part);
       }
     }
   }
 
  private:
-  int64_t strip_floats(int64_t rows) const {
-    return round_up(rows, code_.strip_rows) / code_.strip_rows * code_.strip_pitch;
+  /// Copies neighbouring strips of grad_yᵀ and passes them over the panels.
+  void multiply_strips(int64_t block, int64_t row, int64_t rows, int64_t column,
+                       const ThreadBuffers& buffers, StripProduct& part) const {
+    const bool has_bias = column == 0 && p_.grad_bias.is_present();
+    if (has_bias) std::fill_n(buffers.sums, kStripsAtOnce * code_.strip_pitch, 0.0f);
+    code_.copy_columns(matrix_of(p_.grad_y).at(blocks_.first(block), row), part.inner, rows,
+                       buffers.strips, has_bias ? buffers.sums : nullptr);
+    if (has_bias) add_bias(row, rows, buffers.sums, part.is_adding);
+    for (int64_t i = 0; i < rows; i += code_.strip_rows) {
+      part.rows = std::min(code_.strip_rows, rows - i);
+      part.strip = buffers.strips + i / code_.strip_rows * code_.strip_pitch * part.inner;
+      part.sums = p_.grad_weight.as<float>() + (row + i) * k_ + column;
+      code_.multiply(part);
+    }
   }
 
   void add_bias(int64_t row, int64_t rows, const float* sums, bool is_adding) const {
@@ -285,7 +300,7 @@ class FmaPlan final : public LinearPlan {
     ThreadMemory most;
     most.grow(RowTiles::memory(code_, rows, shape_.k, shape_.n));
     most.grow(RowTiles::memory(code_, rows, shape_.n, shape_.k));
-    most.grow(WeightTiles::memory(code_, rows, shape_.n, shape_.k));
+    most.grow(WeightTiles::memory(code_, rows, shape_.k));
     return most;
   }
 

@@ -7,6 +7,7 @@
 #define PLAIT_KERNELS_CPU_LINEAR_MICRO_INL
 #endif
 
+#include <algorithm>
 #include <utility>
 
 #include "hwy/cache_control.h"
@@ -39,7 +40,9 @@ constexpr int64_t kMaxInner = 512;
 constexpr int64_t kMaxInnerMajor = 256;
 constexpr int64_t kPanelFloats = 64 * 1024;
 #endif
-constexpr int kPanelsAhead = 8;  // inner indices that the panel is fetched ahead
+constexpr int kPanelAhead = 8;    // inner indices that the panel is fetched ahead
+constexpr int kInnerAtOnce = 16;  // inner indices between the fetches of anything else
+constexpr int kLineBytes = 64;
 
 template <bool kIsInnerMajor>
 struct StripLayout {
@@ -50,6 +53,27 @@ struct StripLayout<true> {
   static constexpr int64_t kRow = 1, kInner = kStripPitch;
 };
 
+/// Walks the cache lines of a rectangle.
+struct Ahead {
+  const char* row = nullptr;
+  int64_t width = 0;  ///< bytes
+  int64_t stride = 0;
+  int64_t lines = 0;    ///< left
+  int64_t at_once = 0;  ///< of kInnerAtOnce inner indices
+  int64_t column = 0;
+
+  HWY_INLINE void fetch() {
+    for (int64_t i = 0; i < at_once && lines > 0; ++i, --lines) {
+      __builtin_prefetch(row + column, 0, 2);
+      column += kLineBytes;
+      if (column >= width) {
+        column = 0;
+        row += stride;
+      }
+    }
+  }
+};
+
 /// Where one strip and one panel meet.
 struct Meeting {
   const float* strip;
@@ -58,6 +82,7 @@ struct Meeting {
   float* sums;
   int64_t sums_stride;
   bool is_adding;
+  Ahead* ahead;
 };
 
 HWY_INLINE void multiply_add(float element, FloatVector left, FloatVector right,
@@ -81,18 +106,22 @@ HWY_INLINE void meet(const Meeting& at, std::index_sequence<kRow...>) {
   const float* HWY_RESTRICT panel = at.panel;
   FloatVector left_sum[sizeof...(kRow)] = {((void)kRow, hn::Zero(d))...};
   FloatVector right_sum[sizeof...(kRow)] = {((void)kRow, hn::Zero(d))...};
-  if (at.is_adding) {
-    (hwy::Prefetch(at.sums + kRow * at.sums_stride), ...);
-    (hwy::Prefetch(at.sums + kRow * at.sums_stride + kLanes), ...);
-  }
-  for (int64_t i = 0; i < at.inner; ++i) {
-    const FloatVector left = hn::Load(d, panel);
-    const FloatVector right = hn::Load(d, panel + kLanes);
-    hwy::Prefetch(panel + kPanelsAhead * kPanelColumns);
-    hwy::Prefetch(panel + kPanelsAhead * kPanelColumns + kLanes);
-    (multiply_add(strip[kRow * Layout::kRow], left, right, left_sum[kRow], right_sum[kRow]), ...);
-    strip += Layout::kInner;
-    panel += kPanelColumns;
+  for (int64_t done = 0, row = 0; done < at.inner; done += kInnerAtOnce, ++row) {
+    if (row < static_cast<int64_t>(sizeof...(kRow))) {
+      hwy::Prefetch(at.sums + row * at.sums_stride);
+      hwy::Prefetch(at.sums + row * at.sums_stride + kLanes);
+    }
+    at.ahead->fetch();
+    const int64_t steps = std::min<int64_t>(kInnerAtOnce, at.inner - done);
+    for (int64_t i = 0; i < steps; ++i) {
+      const FloatVector left = hn::Load(d, panel);
+      const FloatVector right = hn::Load(d, panel + kLanes);
+      hwy::Prefetch(panel + kPanelAhead * kPanelColumns);
+      hwy::Prefetch(panel + kPanelAhead * kPanelColumns + kLanes);
+      (multiply_add(strip[kRow * Layout::kRow], left, right, left_sum[kRow], right_sum[kRow]), ...);
+      strip += Layout::kInner;
+      panel += kPanelColumns;
+    }
   }
   (put(left_sum[kRow], at.is_adding, at.sums + kRow * at.sums_stride), ...);
   (put(right_sum[kRow], at.is_adding, at.sums + kRow * at.sums_stride + kLanes), ...);
@@ -129,10 +158,25 @@ void meet_any(Meeting at, int64_t rows) {
   if (rows >= 1) meet_rows<kIsInnerMajor, 1>(at);
 }
 
+/// The rectangle that the next strip comes from, spread over this product.
+Ahead ahead_of(const StripProduct& p) {
+  Ahead ahead;
+  if (p.next == nullptr) return ahead;
+  ahead.row = static_cast<const char*>(p.next);
+  ahead.width = p.next_width;
+  ahead.stride = p.next_stride;
+  ahead.lines = p.next_rows * ((p.next_width + kLineBytes - 1) / kLineBytes);
+  const int64_t turns = ((p.columns + kPanelColumns - 1) / kPanelColumns) *
+                        ((p.inner + kInnerAtOnce - 1) / kInnerAtOnce);
+  ahead.at_once = (ahead.lines + turns - 1) / turns;
+  return ahead;
+}
+
 template <bool kIsInnerMajor>
 void multiply_layout(const StripProduct& p) {
   const int64_t whole = p.columns / kPanelColumns;
-  Meeting at{p.strip, p.panels, p.inner, p.sums, p.sums_stride, p.is_adding};
+  Ahead ahead = ahead_of(p);
+  Meeting at{p.strip, p.panels, p.inner, p.sums, p.sums_stride, p.is_adding, &ahead};
   for (int64_t i = 0; i < whole; ++i) {
     meet_any<kIsInnerMajor>(at, p.rows);
     at.panel += p.panel_pitch;
@@ -141,7 +185,8 @@ void multiply_layout(const StripProduct& p) {
   const int64_t rest = p.columns - whole * kPanelColumns;
   if (rest == 0) return;
   HWY_ALIGN float tile[kStripRows * kPanelColumns];
-  meet_any<kIsInnerMajor>({at.strip, at.panel, at.inner, tile, kPanelColumns, false}, p.rows);
+  meet_any<kIsInnerMajor>({at.strip, at.panel, at.inner, tile, kPanelColumns, false, &ahead},
+                          p.rows);
   for (int64_t row = 0; row < p.rows; ++row) {
     const float* from = tile + row * kPanelColumns;
     float* to = at.sums + row * p.sums_stride;
