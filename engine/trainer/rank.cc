@@ -270,8 +270,10 @@ std::vector<std::pair<std::string, std::string>> Rank::kernel_names() {
       const std::string& name = parameter->segments[0].name;
       const bool is_head = settings_.model.tied && name == "embedding.token.weight";
       if (parameter->shape.dims() != 2 || (name.rfind("embedding.", 0) == 0 && !is_head)) continue;
+      const bool is_layer = name.rfind("layers.", 0) == 0;
       needs.linears.emplace_back(
-          name, LinearShape{parameter->shape[0], parameter->shape[1], needs.compute, rows});
+          is_layer ? name.substr(name.find('.', 7) + 1) : name,
+          LinearShape{parameter->shape[0], parameter->shape[1], needs.compute, rows});
     }
   }
   const ModelConfig& m = settings_.model;
