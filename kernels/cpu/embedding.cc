@@ -49,23 +49,32 @@ void look_up_rows(const EmbeddingForward& a, int64_t first, int64_t last) {
   });
 }
 
-/// out = grad of `row` (is_first) or out + it.
+/// The rows of one id, summed in ascending order before the sum is stored or added once: a
+/// micro-batch seen twice gives exactly twice its gradient.
 template <class R>
-void add_grad_row(const EmbeddingBackward& a, int64_t row, bool is_first, float* out) {
+void add_grad_rows(const EmbeddingBackward& a, const uint64_t* pair, const uint64_t* end,
+                   float* out) {
   const FloatTag d;
   alignas(64) float buffer[kDropoutColumns + kDropoutSlack];
+  alignas(64) float sum[kDropoutColumns];
   const int64_t hidden = a.grad_y.columns();
+  const bool is_adding = a.mode == GradientMode::kAccumulate;
   for (int64_t first = 0; first < hidden; first += kDropoutColumns) {
     const int64_t rest = hidden - first, count = rest < kDropoutColumns ? rest : kDropoutColumns;
-    const float* factors = row_factors(a.dropout, a.sequence, hidden, row, first, count, buffer);
-    const R* grad = a.grad_y.as<R>() + row * hidden + first;
-    float* to = out + first;
-    for_vectors(d, count, [&](int64_t i, auto lanes) PLAIT_VECTOR_LAMBDA {
-      FloatVector v = load(d, grad + i, lanes);
-      if (factors != nullptr) v = hn::Mul(v, load(d, factors + i, lanes));
-      if (!is_first) v = hn::Add(load(d, to + i, lanes), v);
-      store(d, v, to + i, lanes);
-    });
+    for (const uint64_t* it = pair; it != end; ++it) {
+      const auto row = static_cast<int64_t>(*it & 0xFFFFFFFFu);
+      const float* factors = row_factors(a.dropout, a.sequence, hidden, row, first, count, buffer);
+      const R* grad = a.grad_y.as<R>() + row * hidden + first;
+      const bool is_first = it == pair, is_last = it + 1 == end;
+      float* to = is_last ? out + first : sum;
+      for_vectors(d, count, [&](int64_t i, auto lanes) PLAIT_VECTOR_LAMBDA {
+        FloatVector v = load(d, grad + i, lanes);
+        if (factors != nullptr) v = hn::Mul(v, load(d, factors + i, lanes));
+        if (!is_first) v = hn::Add(load(d, sum + i, lanes), v);
+        if (is_last && is_adding) v = hn::Add(load(d, to + i, lanes), v);
+        store(d, v, to + i, lanes);
+      });
+    }
   }
 }
 
@@ -90,12 +99,13 @@ void add_table_rows(const EmbeddingBackward& a, const TensorView& table, const u
     using R = typename decltype(r)::type;
     for (int64_t id = first; id < last; ++id) {
       float* out = table.as<float>() + id * hidden;
-      bool is_first = is_overwriting;
-      for (; pair != end && static_cast<int64_t>(*pair >> 32) == id; ++pair) {
-        add_grad_row<R>(a, static_cast<int64_t>(*pair & 0xFFFFFFFFu), is_first, out);
-        is_first = false;
+      const uint64_t* start = pair;
+      while (pair != end && static_cast<int64_t>(*pair >> 32) == id) ++pair;
+      if (pair != start) {
+        add_grad_rows<R>(a, start, pair, out);
+      } else if (is_overwriting) {
+        clear_row(out, hidden);
       }
-      if (is_first) clear_row(out, hidden);
     }
   });
   hwy::FlushStream();
