@@ -26,8 +26,9 @@ Character first_character(std::string_view text);
 int64_t first_word(std::string_view text);
 
 /// The last place found in `text` where it may be cut so that the words of both pieces are those of
-/// the whole, whatever follows the text; 0 when there is none. `text` begins where a word begins. `margin`: how many of the last bytes may belong to
-/// something else that cuts words, and are left alone.
+/// the whole, whatever follows the text; 0 when there is none. `text` begins where a word begins.
+/// `margin`: how many of the last bytes may belong to something else that cuts words, and are left
+/// alone.
 int64_t last_word_end(std::string_view text, int64_t margin);
 
 }  // namespace plait

@@ -1,10 +1,10 @@
 #!/bin/bash
-# symbols.sh LIBRARY: what the library exports must equal tests/goldens/symbols.txt, and
+# symbols.sh [LIBRARY]: what the library exports must equal tests/goldens/symbols.txt, and
 # that list must equal what the public headers declare. PLAIT_UPDATE_GOLDENS=1 rewrites the list.
 # Last line: "N passed, M failed".
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
-library=${1:?usage: symbols.sh LIBRARY}
+library=${1:-$root/build/release/lib/libplait.so}
 golden=$root/tests/goldens/symbols.txt
 passed=0
 failed=0

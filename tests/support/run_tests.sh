@@ -1,5 +1,6 @@
 # Sourced by tests/check and tests/soak: builds presets, runs test programs, scripts and fuzz targets,
-# and counts. A Catch2 program counts its test cases; a script prints TAP lines (`ok …`, `not ok …`).
+# and counts. A Catch2 program counts its test cases; a script prints TAP lines (`ok …`, `not ok …`)
+# or ends with `N passed, N failed`.
 
 jobs=$(nproc)
 
@@ -65,11 +66,15 @@ run_script() { # SCRIPT
   code=$?
   passed=$(grep -c '^ok ' "$log")
   failed=$(grep -c '^not ok ' "$log")
+  if tail -n 1 "$log" | grep -qE '^[0-9]+ passed, [0-9]+ failed$'; then
+    passed=$(tail -n 1 "$log" | sed 's/ .*//')
+    failed=$(tail -n 1 "$log" | sed 's/.*, \([0-9]*\) failed/\1/')
+  fi
   if [ $code != 0 ] && [ "$failed" = 0 ]; then
     failed=1
     echo "ended with code $code" >>"$log"
   fi
-  [ "$failed" = 0 ] || grep -A20 '^not ok ' "$log" >>"$log.short"
+  [ "$failed" = 0 ] || grep -A20 -E '^(not ok |FAILED)' "$log" >>"$log.short"
   [ -s "$log.short" ] && mv "$log.short" "$log"
   record "$name" "$passed" "$failed" $((SECONDS - begin)) "$log"
 }
