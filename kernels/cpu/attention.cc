@@ -55,15 +55,19 @@ class VectorAttention final : public AttentionKernel {
     const int64_t wanted = threads == 1 ? 1 : (kUnitsPerThread * threads + heads - 1) / heads;
     const int64_t pieces = std::min(wanted, blocks);
     const int64_t bytes = attention_scratch(shape, false, nullptr).bytes;
-    const auto unit_of_target = attention_forward_unit_by_isa[dispatch_index(context.device.isa())];
-    context.pool().run(heads * pieces, [&](int64_t chunk, int worker) {
+    const auto run = attention_forward_unit_by_isa[dispatch_index(context.device.isa())];
+    const auto unit_of = [&](int64_t chunk) -> AttentionUnit {
+      if (chunk >= heads * pieces) return {};
       const int64_t head = chunk / pieces, piece = chunk % pieces;
-      const AttentionUnit unit = {
-          head / shape.key_value_heads, head % shape.key_value_heads,
-          piece_start(blocks, piece, pieces) * kAttentionBlock,
-          std::min(piece_start(blocks, piece + 1, pieces) * kAttentionBlock, shape.sequence)};
+      return {head / shape.key_value_heads, head % shape.key_value_heads,
+              piece_start(blocks, piece, pieces) * kAttentionBlock,
+              std::min(piece_start(blocks, piece + 1, pieces) * kAttentionBlock, shape.sequence)};
+    };
+    context.pool().run(heads * pieces, [&](int64_t chunk, int worker) {
+      const AttentionUnit unit = unit_of(chunk);
       if (unit.first_query >= unit.end_query) return;
-      unit_of_target(arguments, unit, static_cast<char*>(workspace) + worker * bytes);
+      run(arguments, unit, unit_of(chunk + threads),
+          static_cast<char*>(workspace) + worker * bytes);
     });
   }
 
@@ -71,12 +75,16 @@ class VectorAttention final : public AttentionKernel {
                 void* workspace) const override {
     const AttentionShape& shape = arguments.shape;
     const int64_t bytes = attention_scratch(shape, true, nullptr).bytes;
-    const auto unit_of_target =
-        attention_backward_unit_by_isa[dispatch_index(context.device.isa())];
-    context.pool().run(shape.batch * shape.key_value_heads, [&](int64_t chunk, int worker) {
-      const AttentionUnit unit = {chunk / shape.key_value_heads, chunk % shape.key_value_heads, 0,
-                                  shape.sequence};
-      unit_of_target(arguments, unit, static_cast<char*>(workspace) + worker * bytes);
+    const auto run = attention_backward_unit_by_isa[dispatch_index(context.device.isa())];
+    const int64_t heads = shape.batch * shape.key_value_heads;
+    const int64_t threads = context.pool().threads();
+    const auto unit_of = [&](int64_t chunk) -> AttentionUnit {
+      if (chunk >= heads) return {};
+      return {chunk / shape.key_value_heads, chunk % shape.key_value_heads, 0, shape.sequence};
+    };
+    context.pool().run(heads, [&](int64_t chunk, int worker) {
+      run(arguments, unit_of(chunk), unit_of(chunk + threads),
+          static_cast<char*>(workspace) + worker * bytes);
     });
   }
 };

@@ -107,7 +107,7 @@ HWY_INLINE Span next_run(const QueryBlock& block, int64_t tile_key, int64_t key,
 
 /// to ← to + leftᵀ · right for rows of keys: left [block, tile], right rows of queries, `to` rows
 /// of keys, its first that of the tile.
-HWY_INLINE void add_over_queries(const QueryBlock& block, const Tile& tile, const float* left,
+HWY_INLINE void add_over_queries(const QueryBlock& block, Tile& tile, const float* left,
                                  const float* right, float* to) {
   const int64_t end = std::min(block.first + block.rows - tile.key, kBackwardTile);
   for (int64_t v = 0; v < tile.vectors; v += 2) {
@@ -115,6 +115,7 @@ HWY_INLINE void add_over_queries(const QueryBlock& block, const Tile& tile, cons
       for (int64_t row = 0; row < block.rows;) {
         const Span run = next_run(block, tile.key, key, row);
         if (run.is_empty()) break;
+        tile.fetcher.step();
         add_product<1>({left + run.first * kBackwardTile + key, kBackwardTile},
                        {right + run.first * tile.stride + v * kLanes, tile.stride},
                        {to + key * tile.stride + v * kLanes, tile.stride}, run.end - run.first,
@@ -174,6 +175,26 @@ HWY_NOINLINE void backward_block(BackwardWork& work, const QueryBlock& block,
   }
 }
 
+/// Asks for the next block's queries, outputs and their gradients, and this block's place in the
+/// gradient of queries.
+HWY_INLINE void ask_for_block(BackwardWork& work, const AttentionUnit& unit, int64_t head,
+                              const QueryBlock& block) {
+  const AttentionBackward& arguments = work.arguments;
+  const AttentionShape& shape = arguments.shape;
+  const int64_t size = shape.head_size, row0 = unit.sample * shape.sequence;
+  FetchList& list = work.tile.fetcher.block;
+  list.clear();
+  const bool is_last = block.first + block.rows >= unit.end_query;
+  const int64_t next = is_last ? 0 : block.first + block.rows;
+  const int64_t rows = std::min(unit.end_query - next, kAttentionBlock);
+  const int64_t column = (head + is_last) * size;
+  list.add(stored_head(arguments.grad_qkv, row0, head * size, size), block.first, block.rows, true);
+  list.add(stored_head(arguments.qkv, row0, column, size), next, rows, false);
+  if (head + is_last == shape.heads) return;
+  list.add(stored_head(arguments.grad_y, row0, column, size), next, rows, false);
+  list.add(stored_head(arguments.y, row0, column, size), next, rows, false);
+}
+
 HWY_NOINLINE void backward_head(BackwardWork& work, const AttentionUnit& unit, int64_t head) {
   const AttentionBackward& arguments = work.arguments;
   const AttentionShape& shape = arguments.shape;
@@ -188,6 +209,7 @@ HWY_NOINLINE void backward_head(BackwardWork& work, const AttentionUnit& unit, i
     const QueryBlock block = query_block(visible, query, shape.sequence);
     RowTerms terms;
     load_block(work, block, unit.sample, head, terms);
+    ask_for_block(work, unit, head, block);
     backward_block(work, block, site, terms);
     store_rows(
         {work.scratch.output, work.tile.stride}, &scale, true, block.rows,
@@ -195,9 +217,9 @@ HWY_NOINLINE void backward_head(BackwardWork& work, const AttentionUnit& unit, i
   }
 }
 
-/// Backward of one unit; `memory` is this thread's scratch.
+/// Backward of one unit; `memory` is this thread's scratch. `next` as in forward.
 inline void attention_backward_unit(const AttentionBackward& arguments, const AttentionUnit& unit,
-                                    void* memory) {
+                                    const AttentionUnit& next, void* memory) {
   const AttentionShape& shape = arguments.shape;
   BackwardWork work = {arguments, attention_scratch(shape, true, memory), tile_of(shape)};
   const AttentionScratch& scratch = work.scratch;
@@ -213,6 +235,11 @@ inline void attention_backward_unit(const AttentionBackward& arguments, const At
   const size_t bytes = static_cast<size_t>((sequence + kAttentionGroup) * stride) * sizeof(float);
   std::memset(scratch.grad_keys, 0, bytes);
   std::memset(scratch.grad_values, 0, bytes);
+  work.tile.fetcher.unit.add(stored_head(arguments.grad_qkv, row0, key_column, size), 0, sequence,
+                             true);
+  work.tile.fetcher.unit.add(stored_head(arguments.grad_qkv, row0, value_column, size), 0, sequence,
+                             true);
+  ask_for_unit(arguments.qkv, shape, next, work.tile.fetcher.unit);
   const AttentionHeads heads = attention_heads(shape, unit.key_value_head);
   for (int64_t head = heads.first; head < heads.end; ++head) backward_head(work, unit, head);
   const float scale = 1.0f / std::sqrt(static_cast<float>(size));

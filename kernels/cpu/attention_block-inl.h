@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/cpu/attention_tile-inl.h"
+#include "kernels/cpu/attention_fetch-inl.h"
 #include "kernels/cpu/philox-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -73,17 +73,19 @@ struct Tile {
   int64_t packed = 0;   ///< E: rows of a panel
   int64_t stride = 0;   ///< R
   int64_t vectors = 0;  ///< of D columns
+  Fetcher fetcher;
 };
 
 inline Tile tile_of(const AttentionShape& shape) {
   const int64_t size = shape.head_size;
-  return {0, size, attention_round_up(size, 4), attention_stride(shape),
-          (size + kLanes - 1) / kLanes};
+  return {
+      0, size, attention_round_up(size, 4), attention_stride(shape), (size + kLanes - 1) / kLanes,
+      {}};
 }
 
 /// to[row][key] ← left row · right panel for all that the groups may see, whole panels.
 template <int64_t kTile>
-HWY_INLINE void multiply_panels(const QueryBlock& block, const Tile& tile, const float* left,
+HWY_INLINE void multiply_panels(const QueryBlock& block, Tile& tile, const float* left,
                                 const float* right, float* to) {
   Span groups[kAttentionGroups];
   int64_t end = 0, first = kTile;
@@ -97,9 +99,14 @@ HWY_INLINE void multiply_panels(const QueryBlock& block, const Tile& tile, const
     const Operand panel = {right + (tile.key + key) * tile.packed, kPanel};
     for (int64_t group = 0; group < block.groups(); ++group) {
       if (groups[group].end <= key || groups[group].first >= key + kPanel) continue;
-      multiply_group<2, 1, false>({left + group * tile.packed * kAttentionGroup, kAttentionGroup},
-                                  panel, {to + group * kAttentionGroup * kTile + key, kTile},
-                                  tile.depth);
+      const Operand rows = {left + group * tile.packed * kAttentionGroup, kAttentionGroup};
+      const Result result = {to + group * kAttentionGroup * kTile + key, kTile};
+      tile.fetcher.step();
+      if (groups[group].end <= key + kLanes) {
+        multiply_group<1, 1, false>(rows, panel, result, tile.depth);
+      } else {
+        multiply_group<2, 1, false>(rows, panel, result, tile.depth);
+      }
     }
   }
 }
@@ -107,13 +114,14 @@ HWY_INLINE void multiply_panels(const QueryBlock& block, const Tile& tile, const
 /// to ← to + left · right for rows of queries: left [block, tile] over the tile's keys, right and
 /// to rows of head-size vectors, right's first that of the tile.
 template <int64_t kTile>
-HWY_INLINE void add_over_keys(const QueryBlock& block, const Tile& tile, const float* left,
-                              Operand right, float* to) {
+HWY_INLINE void add_over_keys(const QueryBlock& block, Tile& tile, const float* left, Operand right,
+                              float* to) {
   for (int64_t v = 0; v < tile.vectors; v += 2) {
     for (int64_t group = 0; group < block.groups(); ++group) {
       const Span span = block.group_span(group, tile.key, kTile);
       if (span.is_empty()) continue;
       const int64_t row = group * kAttentionGroup;
+      tile.fetcher.step();
       add_product<kTile>({left + row * kTile + span.first, 1},
                          {right.data + span.first * right.step + v * kLanes, right.step},
                          {to + row * right.step + v * kLanes, right.step}, span.end - span.first,
@@ -160,6 +168,18 @@ HWY_NOINLINE const float* key_factors(const DropoutSite& site, int64_t query, Sp
   const uint64_t row = (site.head * site.sequence + static_cast<uint64_t>(query)) * site.sequence;
   return dropout_factors(F32(), *site.dropout, site.sample, row + static_cast<uint64_t>(keys.first),
                          keys.end - keys.first, buffer);
+}
+
+/// Asks for the keys and values of a unit and the first queries.
+HWY_INLINE void ask_for_unit(const TensorView& qkv, const AttentionShape& shape,
+                             const AttentionUnit& unit, FetchList& list) {
+  const int64_t size = shape.head_size, row0 = unit.sample * shape.sequence;
+  const int64_t column = shape.heads + unit.key_value_head;
+  list.add(stored_head(qkv, row0, column * size, size), 0, unit.end_query, false);
+  list.add(stored_head(qkv, row0, (column + shape.key_value_heads) * size, size), 0, unit.end_query,
+           false);
+  list.add(stored_head(qkv, row0, attention_heads(shape, unit.key_value_head).first * size, size),
+           unit.first_query, std::min(unit.end_query - unit.first_query, kAttentionBlock), false);
 }
 
 /// Log2(e)/√D.

@@ -137,6 +137,20 @@ HWY_NOINLINE void finish_block(const ForwardWork& work, const QueryBlock& block,
   store_rows({work.scratch.output, work.tile.stride}, factors, false, block.rows, y);
 }
 
+/// Asks for the next block's queries and this block's place in y.
+HWY_INLINE void ask_for_block(ForwardWork& work, const AttentionUnit& unit, int64_t head,
+                              const QueryBlock& block) {
+  const AttentionShape& shape = work.arguments.shape;
+  const int64_t size = shape.head_size, row0 = unit.sample * shape.sequence;
+  FetchList& list = work.tile.fetcher.block;
+  list.clear();
+  const bool is_last = block.first + block.rows >= unit.end_query;
+  const int64_t next = is_last ? unit.first_query : block.first + block.rows;
+  list.add(stored_head(work.arguments.y, row0, head * size, size), block.first, block.rows, true);
+  list.add(stored_head(work.arguments.qkv, row0, (head + is_last) * size, size), next,
+           std::min(unit.end_query - next, kAttentionBlock), false);
+}
+
 HWY_NOINLINE void forward_head(ForwardWork& work, const AttentionUnit& unit, int64_t head) {
   const AttentionForward& arguments = work.arguments;
   const AttentionShape& shape = arguments.shape;
@@ -151,6 +165,7 @@ HWY_NOINLINE void forward_head(ForwardWork& work, const AttentionUnit& unit, int
     const QueryBlock block = query_block(visible, query, unit.end_query);
     pack_block(queries, block, {work.scratch.rows, work.tile.stride}, score_scale(shape.head_size),
                work.scratch.query_panel);
+    ask_for_block(work, unit, head, block);
     Running running;
     std::fill(running.maximum, running.maximum + kAttentionBlock, kLowest);
     std::memset(work.scratch.sums, 0, sizeof(float) * 16 * kAttentionBlock);
@@ -173,9 +188,10 @@ HWY_NOINLINE void forward_head(ForwardWork& work, const AttentionUnit& unit, int
   }
 }
 
-/// Forward of one unit; `memory` is this thread's scratch.
+/// Forward of one unit; `memory` is this thread's scratch. `next` is the likely next unit of this
+/// thread; it may be empty.
 inline void attention_forward_unit(const AttentionForward& arguments, const AttentionUnit& unit,
-                                   void* memory) {
+                                   const AttentionUnit& next, void* memory) {
   const AttentionShape& shape = arguments.shape;
   const int64_t size = shape.head_size, stride = attention_stride(shape);
   ForwardWork work = {arguments, attention_scratch(shape, false, memory), tile_of(shape)};
@@ -192,6 +208,7 @@ inline void attention_forward_unit(const AttentionForward& arguments, const Atte
               {work.scratch.rows, stride}, work.scratch.key_panels);
   load_rows(stored_head(arguments.qkv, row0, value_column, size), low, unit.end_query - low,
             {work.scratch.values + low * stride, stride});
+  ask_for_unit(arguments.qkv, shape, next, work.tile.fetcher.unit);
   const AttentionHeads heads = attention_heads(shape, unit.key_value_head);
   for (int64_t head = heads.first; head < heads.end; ++head) forward_head(work, unit, head);
 }

@@ -29,7 +29,7 @@ inline constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(F32()));
 inline constexpr int64_t kPanel = 2 * kLanes;
 static_assert(kPanel <= kAttentionPanel);
 // Twelve rows of two vectors fill 32 registers; with 16 they are taken in two halves.
-inline constexpr bool kHasManyRegisters = HWY_TARGET == HWY_AVX3;
+inline constexpr bool kHasManyRegisters = HWY_TARGET <= HWY_AVX3;
 
 /// One side of a product: element (row, k) of the left stands at data[row·kRowStride + k·step],
 /// row k of the right at data + k·step.
@@ -224,24 +224,23 @@ HWY_NOINLINE void pack_panels(const Stored& from, int64_t first, int64_t end, Re
   }
 }
 
-/// 2^x with a relative error below 2e-7; 0 for x < −100; NaN stays NaN. x ≤ 127.
-/// The integer part comes from the low bits of x + 1.5·2²³ + 127, the fraction from
-/// Taylor's polynomial of degree 7 on [−½, ½], economised to degree 6 by Chebyshev's.
+/// 2^x for x ≤ 0 with a relative error below 2e-7; 0 for x < −126.5; NaN stays NaN (the order of
+/// Max's operands matters). The integer part comes from the low bits of x + 1.5·2²³ + 127, where a
+/// shift makes it an exponent; the fraction goes through a minimax polynomial on [−½, ½].
 HWY_INLINE VectorF exp2_vector(VectorF x) {
   const F32 d;
   const VectorF magic = hn::Set(d, 12582912.0f + 127.0f);
-  const VectorF shifted = hn::Add(x, magic);
-  const VectorF f = hn::Sub(x, hn::Sub(shifted, magic));
-  VectorF p = hn::Set(d, 1.5403530393381609e-4f);
-  p = hn::MulAdd(p, f, hn::Set(d, 1.3400288717e-3f));
-  p = hn::MulAdd(p, f, hn::Set(d, 9.6181291076284772e-3f));
-  p = hn::MulAdd(p, f, hn::Set(d, 5.5503274536e-2f));
-  p = hn::MulAdd(p, f, hn::Set(d, 2.4022650695910072e-1f));
-  p = hn::MulAdd(p, f, hn::Set(d, 6.9314720663e-1f));
+  const VectorF bounded = hn::Max(hn::Set(d, -127.0f), x);
+  const VectorF shifted = hn::Add(bounded, magic);
+  const VectorF f = hn::Sub(bounded, hn::Sub(shifted, magic));
+  VectorF p = hn::Set(d, 1.3264747933e-3f);
+  p = hn::MulAdd(p, f, hn::Set(d, 9.6715123683e-3f));
+  p = hn::MulAdd(p, f, hn::Set(d, 5.5507336786e-2f));
+  p = hn::MulAdd(p, f, hn::Set(d, 2.4022242091e-1f));
+  p = hn::MulAdd(p, f, hn::Set(d, 6.9314697764e-1f));
   p = hn::MulAdd(p, f, hn::Set(d, 1.0f));
-  const auto power =
-      hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(hn::RebindToUnsigned<F32>(), shifted)));
-  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -100.0f)), hn::Mul(p, power));
+  const auto power = hn::ShiftLeft<23>(hn::BitCast(hn::RebindToUnsigned<F32>(), shifted));
+  return hn::Mul(p, hn::BitCast(d, power));
 }
 
 }  // namespace
