@@ -18,7 +18,8 @@ Checkpoint open_input(const Host& host, const Context& context) {
 /// A report of a few fields: the JSON line, or its fields one a line.
 void print_report(Host& host, const std::string& report) {
   host.print_json(report);
-  for (const auto& [name, value] : nlohmann::ordered_json::parse(report).items()) {
+  const auto fields = nlohmann::ordered_json::parse(report);
+  for (const auto& [name, value] : fields.items()) {
     host.print_human(name + "  " + (value.is_string() ? value.get<std::string>() : value.dump()));
   }
 }

@@ -71,11 +71,9 @@ int run_trace(Host& host) {
   const Context context = open_context(host);
   const Config config = make_config(host, context);
   if (host.options.is_print_config) return print_config(host, config), kExitDone;
-  // Traces have no function of their own: whether the library writes any is a fact of its build.
-  const char* is_built = plait_build_info("feature.trace");
+  // Tracing has no function of its own, and the library takes its keys whether it traces or not.
   throw Failure(PLAIT_UNIMPLEMENTED, "not_built", "tracing is not in this build")
-      .with("feature", "trace")
-      .with("answer", is_built == nullptr ? "unknown" : is_built);
+      .with("feature", "trace");
 }
 
 }  // namespace plait::cli

@@ -36,18 +36,30 @@ Failure::Failure(int32_t code, plait_error* error) : code_(code) {
 Failure::Failure(int32_t code, const std::string& word, const std::string& sentence)
     : code_(code), word_(word), message_(word + ": " + sentence), subsystem_("cli") {}
 
-Failure&& Failure::with(const std::string& key, const std::string& value) && {
-  message_ += (message_.find("; ") == std::string::npos ? "; " : " ") + key + "=" +
-              quoted_where_needed(value);
+void Failure::add_field(const std::string& key, const std::string& shown, const std::string& json) {
+  message_ += (message_.find("; ") == std::string::npos ? "; " : " ") + key + "=" + shown;
   Json fields = Json::parse(details_, nullptr, false);
   if (!fields.is_object()) fields = Json::object();
-  fields[key] = value;
-  details_ = fields.dump(-1, ' ', false, Json::error_handler_t::replace);
+  fields[key] = Json::parse(json);
+  details_ = fields.dump();
+}
+
+void Failure::add(const std::string& key, const std::string& value) {
+  add_field(key, quoted_where_needed(value), json_text(value));
+}
+
+void Failure::add(const std::string& key, int64_t value) {
+  add_field(key, std::to_string(value), std::to_string(value));
+}
+
+Failure&& Failure::with(const std::string& key, const std::string& value) && {
+  add(key, value);
   return std::move(*this);
 }
 
 Failure&& Failure::with(const std::string& key, int64_t value) && {
-  return std::move(*this).with(key, std::to_string(value));
+  add(key, value);
+  return std::move(*this);
 }
 
 std::string Failure::json() const {

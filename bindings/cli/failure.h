@@ -26,7 +26,9 @@ class Failure : public std::exception {
   /// An error of the program itself, in the form of the library's: "<word>: <sentence>".
   Failure(int32_t code, const std::string& word, const std::string& sentence);
 
-  /// Adds `key=value` to the message and to the details.
+  /// Adds `key=value` to the message and to the details; `with` for use in a throw.
+  void add(const std::string& key, const std::string& value);
+  void add(const std::string& key, int64_t value);
   Failure&& with(const std::string& key, const std::string& value) &&;
   Failure&& with(const std::string& key, int64_t value) &&;
 
@@ -44,6 +46,8 @@ class Failure : public std::exception {
   int exit_code(bool is_started) const;
 
  private:
+  void add_field(const std::string& key, const std::string& shown, const std::string& json);
+
   int32_t code_;
   std::string word_, message_, subsystem_, details_;
   int32_t rank_ = -1;

@@ -27,7 +27,8 @@ void load_file(const Config& config, const std::string& path) {
       return plait_config_load(config.get(), json.data(), static_cast<int64_t>(json.size()), err);
     });
   } catch (Failure& failure) {
-    throw std::move(failure).with("path", path);
+    failure.add("path", path);
+    throw;
   }
 }
 
@@ -69,7 +70,8 @@ void load_model_keys(const Context& context, const Config& config, const std::st
     if (!given.contains(key)) continue;
     const std::string want = get_text(config, key), got = get_text(loaded, key);
     if (want == got) continue;
-    contradiction = std::move(contradiction).with(key, want).with(key + ".loaded", got);
+    contradiction.add(key, want);
+    contradiction.add(key + ".loaded", got);
     is_contradicted = true;
   }
   if (is_contradicted) throw std::move(contradiction).with("path", directory);
@@ -110,8 +112,9 @@ void print_config(Host& host, const Config& config) {
     return plait_config_dump(config.get(), 1, out, err);
   });
   if (host.options.is_json) return host.print(json);
+  const Json keys = Json::parse(json);
   std::string text;
-  for (const auto& [key, value] : Json::parse(json).items()) {
+  for (const auto& [key, value] : keys.items()) {
     text += (text.empty() ? "{\n  " : ",\n  ") + json_text(key) + ": " + value.dump();
   }
   host.print(text + "\n}");
