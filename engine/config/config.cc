@@ -1,8 +1,9 @@
 #include "engine/config/config.h"
 
+#include <nlohmann/json.hpp>
+#include <type_traits>
 #include <utility>
 
-#include "engine/config/json_tree.h"
 #include "engine/config/number_text.h"
 #include "engine/config/rule.h"
 #include "kernels/base/error.h"
@@ -26,11 +27,49 @@ bool is_compared(const KeyInfo& info) {
   throw error;
 }
 
+// Collects the elements of a canonical list. A tree of the list would not do: destroying one
+// allocates, which ends the process where memory has run out.
+template <class Element>
+class ListReader final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  std::vector<Element> elements;
+
+  bool null() override { return false; }
+  bool boolean(bool) override { return false; }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool string(string_t& value) override { return add(value); }
+  bool binary(binary_t&) override { return false; }
+  bool start_object(std::size_t) override { return false; }
+  bool key(string_t&) override { return false; }
+  bool end_object() override { return false; }
+  bool start_array(std::size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) override {
+    return false;
+  }
+
+ private:
+  template <class Value>
+  bool add(const Value& value) {
+    constexpr bool kIsText = std::is_same_v<Element, std::string>;
+    if constexpr (kIsText == std::is_same_v<Value, std::string>) {
+      elements.push_back(static_cast<Element>(value));
+      return true;
+    }
+    return false;
+  }
+};
+
 template <class Element>
 std::vector<Element> elements_of(std::string_view key, const std::string& text) {
   if (text.empty()) return {};
   if (!text.starts_with('[')) refuse_value(key_info(key), text);
-  return parse_json(text).get<std::vector<Element>>();
+  ListReader<Element> reader;
+  const bool is_read = nlohmann::json::sax_parse(text, &reader);
+  check(is_read, "a list in canonical form has elements of its type");
+  return std::move(reader.elements);
 }
 
 }  // namespace

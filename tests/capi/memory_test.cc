@@ -6,6 +6,7 @@
 #include <functional>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "tests/capi/host.h"
 
@@ -106,15 +107,13 @@ TEST_CASE("A failing call survives every failing allocation of its error", "[cap
   }
 }
 
-TEST_CASE("Data, tokens and weights survive every failing allocation", "[capi]") {
+TEST_CASE("Data and tokens survive every failing allocation", "[capi]") {
   const host::Folder folder;
-  host::write_tiny_gpt2(folder.path("m"));
   folder.write("d.bin", std::string(400, '\1'));
   const host::Context context = host::make_context();
   const host::Config config =
       host::make_config(context, "{\"data.train\":\"" + folder.path("d.bin") +
                                      "\",\"train.sequence_length\":8,\"model.vocab_size\":300}");
-  const std::string model = folder.path("m");
   exhaust(3000, [&](plait_error** err) {
     plait_dataset* dataset = nullptr;
     plait_bytes* values = nullptr;
@@ -131,15 +130,6 @@ TEST_CASE("Data, tokens and weights survive every failing allocation", "[capi]")
     if (code == PLAIT_OK) code = plait_tokenizer_encode(tokenizer, "text", 4, &tokens, err);
     plait_bytes_free(tokens);
     plait_tokenizer_free(tokenizer);
-    return code;
-  });
-  exhaust(3000, [&](plait_error** err) {
-    plait_checkpoint* checkpoint = nullptr;
-    plait_bytes* report = nullptr;
-    int32_t code = plait_checkpoint_open(context, model.c_str(), &checkpoint, err);
-    if (code == PLAIT_OK) code = plait_checkpoint_report(checkpoint, &report, err);
-    plait_bytes_free(report);
-    plait_checkpoint_free(checkpoint);
     return code;
   });
 }
