@@ -1,0 +1,22 @@
+// What belongs to the host: counted and compared before and after the library ran.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace host {
+
+int64_t descriptor_count();
+int64_t thread_count();
+/// Bytes that malloc has handed out and not got back; 0 under sanitizers.
+int64_t heap_bytes();
+/// Resident memory in bytes.
+int64_t resident_bytes();
+
+/// Signal dispositions and mask, locales, working directory, umask, environment, floating-point
+/// modes, limits, timers, handlers of C++, affinity and name of the calling thread. Each by name,
+/// so that a difference names itself.
+std::map<std::string, std::string> process_state();
+
+}  // namespace host
