@@ -14,27 +14,41 @@ namespace plait {
 namespace HWY_NAMESPACE {
 namespace {
 
-// ½(1 + tanh z) = 1/(1 + e^−2z), and 2z = u·(kSlope + kCubic·u²).
+// ½(1 + tanh z) = 1/(1 + e^−2z) = 1/(1 + 2^y) with y = −u·(kSlope + kCubic·u²)·log₂e.
+inline constexpr double kLog2EExact = 1.4426950408889634;
 inline constexpr float kSlope = static_cast<float>(2.0 * kGeluRoot);
 inline constexpr float kCubic = static_cast<float>(2.0 * kGeluRoot * kGeluCubic);
+inline constexpr float kSlopeLog2 = static_cast<float>(-2.0 * kLog2EExact * kGeluRoot);
+inline constexpr float kCubicLog2 = static_cast<float>(-2.0 * kLog2EExact * kGeluRoot * kGeluCubic);
 
 template <class D, class V>
 HWY_INLINE V gelu_vector(D d, V u) {
-  const V factor = hn::MulAdd(hn::Mul(u, u), hn::Set(d, kCubic), hn::Set(d, kSlope));
-  return hn::Mul(u, sigmoid(d, hn::Mul(u, factor)));
+  const V factor = hn::MulAdd(hn::Mul(u, u), hn::Set(d, kCubicLog2), hn::Set(d, kSlopeLog2));
+  return hn::Mul(u, sigmoid_of_log2(d, hn::Mul(u, factor)));
+}
+
+/// s and 1 − s of s = 1/(1 + power).
+template <class V>
+struct Sides {
+  V s, rest;
+};
+
+template <class D, class V>
+HWY_INLINE Sides<V> sigmoid_sides(D d, const Power<V>& power) {
+  const V e = hn::Mul(power.fraction, power.scale);
+  const V s = reciprocal(d, hn::Add(e, hn::Set(d, 1.0f)));
+  return {s, hn::Mul(e, s)};
 }
 
 /// Beyond ±9.9 the derivative has reached its limits in fp32.
 template <class D, class V>
 HWY_INLINE V gelu_derivative_vector(D d, V u) {
-  const V one = hn::Set(d, 1.0f), slope = hn::Set(d, kSlope);
   const V x = clamp(d, u, -9.9f, 9.9f);
   const V square = hn::Mul(x, x);
-  const V factor = hn::MulAdd(square, hn::Set(d, kCubic), slope);
-  const V e = exp_in_range(d, hn::Neg(hn::Mul(x, factor)));
-  const V s = reciprocal(d, hn::Add(e, one));
-  const V rate = hn::MulAdd(square, hn::Set(d, 3.0f * kCubic), slope);
-  return hn::MulAdd(hn::Mul(x, rate), hn::Mul(s, hn::Mul(e, s)), s);
+  const V factor = hn::MulAdd(square, hn::Set(d, kCubicLog2), hn::Set(d, kSlopeLog2));
+  const Sides<V> sides = sigmoid_sides(d, exp2_parts(d, hn::Mul(x, factor)));
+  const V rate = hn::MulAdd(square, hn::Set(d, 3.0f * kCubic), hn::Set(d, kSlope));
+  return hn::MulAdd(hn::Mul(x, rate), hn::Mul(sides.s, sides.rest), sides.s);
 }
 
 template <class T>
@@ -85,12 +99,10 @@ void swiglu_backward(const ActivationBackward& a, int64_t row) {
     const auto up = load(d, gate + width + i, lanes);
     const auto grad = load(d, grad_y + i, lanes);
     const auto x = clamp(d, g, -87.0f, 87.0f);
-    const auto e = exp_in_range(d, hn::Neg(x));
-    const auto s = reciprocal(d, hn::Add(e, one));
-    const auto derivative = hn::Mul(s, hn::MulAdd(x, hn::Mul(e, s), one));
-    const auto cut = hn::IfThenZeroElse(hn::Lt(g, hn::Set(d, -87.0f)), s);
+    const auto sides = sigmoid_sides(d, exp_parts<-1>(d, x));
+    const auto derivative = hn::Mul(sides.s, hn::MulAdd(x, sides.rest, one));
     store(d, hn::Mul(hn::Mul(grad, up), derivative), grad_gate + i, lanes);
-    store(d, hn::Mul(grad, hn::Mul(g, cut)), grad_gate + width + i, lanes);
+    store(d, hn::Mul(grad, hn::Mul(g, sides.s)), grad_gate + width + i, lanes);
   });
 }
 

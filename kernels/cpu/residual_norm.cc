@@ -20,10 +20,7 @@ void forward_rows(const ResidualNormForward& a, int64_t first, int64_t last) {
   visit_storage(compute, a.x.dtype, [&](auto c, auto r) {
     using C = typename decltype(c)::type;
     using R = typename decltype(r)::type;
-    for (int64_t row = first; row < last; ++row) {
-      if (a.delta.is_present()) add_row<C, R>(a, row);
-      if (a.weight.is_present()) norm_row<C, R>(a, row);
-    }
+    for (int64_t row = first; row < last; ++row) forward_row<C, R>(a, row);
   });
 }
 
@@ -44,11 +41,10 @@ void backward_rows(const ResidualNormBackward& a, float* block, int64_t first, i
     for (int64_t row = first; row < last; ++row) {
       if (a.grad_y.is_present()) {
         const NormRow norm = measure_norm<C, R>(a, sums, row);
-        grad_row<C, R>(a, &norm, row);
+        grad_row<C, R>(a, &norm, sums, row);
       } else {
-        grad_row<C, R>(a, nullptr, row);
+        grad_row<C, R>(a, nullptr, sums, row);
       }
-      if (a.grad_delta.is_present()) delta_row<C, R>(a, sums, row);
     }
   });
 }

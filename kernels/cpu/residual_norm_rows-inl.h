@@ -37,12 +37,17 @@ HWY_INLINE const float* row_factors(const Dropout& dropout, int64_t sequence, in
   return dropout_factors(FloatTag(), dropout, sample, element, count, buffer);
 }
 
-/// sum = x + dropout(delta + bias) of one row.
+/// Longest row whose sum is kept in float beside the stored, rounded one.
+inline constexpr int64_t kKeptColumns = 4096;
+
+/// sum = x + dropout(delta + bias) of one row. `kept` (or null) receives the sum as stored,
+/// widened. Returns the total of the sum as stored.
 template <class C, class R>
-void add_row(const ResidualNormForward& a, int64_t row) {
+float add_row(const ResidualNormForward& a, int64_t row, float* kept) {
   const FloatTag d;
   alignas(64) float buffer[kDropoutColumns + kDropoutSlack];
   const int64_t hidden = a.x.columns();
+  FloatVector total = hn::Zero(d);
   for (int64_t first = 0; first < hidden; first += kDropoutColumns) {
     const int64_t rest = hidden - first, count = rest < kDropoutColumns ? rest : kDropoutColumns;
     const float* factors = row_factors(a.dropout, a.sequence, hidden, row, first, count, buffer);
@@ -51,45 +56,58 @@ void add_row(const ResidualNormForward& a, int64_t row) {
     const C* delta = a.delta.as<C>() + at;
     const C* bias = a.bias.is_present() ? a.bias.as<C>() + first : nullptr;
     R* sum = a.sum.as<R>() + at;
+    float* wide = kept != nullptr ? kept + first : nullptr;
     for_vectors(d, count, [&](int64_t i, auto lanes) PLAIT_VECTOR_LAMBDA {
       FloatVector v = load(d, delta + i, lanes);
       if (bias != nullptr) v = hn::Add(v, load(d, bias + i, lanes));
       if (factors != nullptr) v = hn::Mul(v, load(d, factors + i, lanes));
-      store(d, hn::Add(load(d, x + i, lanes), v), sum + i, lanes);
+      v = store_rounded(d, hn::Add(load(d, x + i, lanes), v), sum + i, lanes);
+      if (wide != nullptr) store(d, v, wide + i, lanes);
+      total = hn::Add(total, zero_others(d, v, lanes));
     });
   }
+  return hn::GetLane(hn::SumOfLanes(d, total));
 }
 
-template <class R>
-HWY_INLINE float row_mean(const R* x, int64_t hidden) {
+template <class S>
+HWY_INLINE float row_total(const S* x, int64_t hidden) {
   const FloatTag d;
   FloatVector sum = hn::Zero(d);
   for_vectors(d, hidden, [&](int64_t i, auto lanes) PLAIT_VECTOR_LAMBDA {
     sum = hn::Add(sum, load(d, x + i, lanes));
   });
-  return hn::GetLane(hn::SumOfLanes(d, sum)) / static_cast<float>(hidden);
+  return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
 /// Mean of (x − mean)².
-template <class R>
-HWY_INLINE float row_spread(const R* x, int64_t hidden, float mean) {
+template <class S>
+HWY_INLINE float row_spread(const S* x, int64_t hidden, float mean) {
   const FloatTag d;
   const FloatVector center = hn::Set(d, mean);
-  FloatVector sum = hn::Zero(d);
-  for_vectors(d, hidden, [&](int64_t i, auto lanes) PLAIT_VECTOR_LAMBDA {
-    const FloatVector v = zero_others(d, hn::Sub(load(d, x + i, lanes), center), lanes);
+  const auto step = static_cast<int64_t>(hn::Lanes(d));
+  FloatVector sum = hn::Zero(d), other = hn::Zero(d);
+  int64_t first = 0;
+  for (; first + 2 * step <= hidden; first += 2 * step) {
+    const FloatVector v = hn::Sub(load(d, x + first), center);
+    const FloatVector w = hn::Sub(load(d, x + first + step), center);
     sum = hn::MulAdd(v, v, sum);
+    other = hn::MulAdd(w, w, other);
+  }
+  for_vectors(d, hidden - first, [&](int64_t i, auto lanes) PLAIT_VECTOR_LAMBDA {
+    const FloatVector v = hn::Sub(load(d, x + first + i, lanes), center);
+    const FloatVector used = zero_others(d, v, lanes);
+    sum = hn::MulAdd(used, used, sum);
   });
-  return hn::GetLane(hn::SumOfLanes(d, sum)) / static_cast<float>(hidden);
+  return hn::GetLane(hn::SumOfLanes(d, hn::Add(sum, other))) / static_cast<float>(hidden);
 }
 
-/// y and statistics of one row from the sum as stored.
-template <class C, class R>
-void norm_row(const ResidualNormForward& a, int64_t row) {
+/// y and statistics of one row from its sum as stored, `x`, whose elements add up to `total`.
+template <class C, class S>
+void norm_row(const ResidualNormForward& a, int64_t row, const S* x, float total) {
   const FloatTag d;
   const int64_t hidden = a.x.columns();
-  const R* x = (a.sum.is_present() ? a.sum : a.x).as<R>() + row * hidden;
-  const float mean = a.kind == NormKind::kLayer ? row_mean(x, hidden) : 0.0f;
+  const bool is_centered = a.kind == NormKind::kLayer;
+  const float mean = is_centered ? total / static_cast<float>(hidden) : 0.0f;
   const float root = 1.0f / std::sqrt(row_spread(x, hidden, mean) + a.epsilon);
   a.statistics.as<float>()[2 * row] = mean;
   a.statistics.as<float>()[2 * row + 1] = root;
@@ -103,6 +121,26 @@ void norm_row(const ResidualNormForward& a, int64_t row) {
     if (bias != nullptr) v = hn::Add(v, load(d, bias + i, lanes));
     store(d, v, y + i, lanes);
   });
+}
+
+template <class C, class R>
+void forward_row(const ResidualNormForward& a, int64_t row) {
+  alignas(64) float kept[kKeptColumns];
+  const int64_t hidden = a.x.columns();
+  const bool has_norm = a.weight.is_present();
+  if (!a.delta.is_present()) {
+    const R* x = a.x.as<R>() + row * hidden;
+    norm_row<C>(a, row, x, a.kind == NormKind::kLayer ? row_total(x, hidden) : 0.0f);
+    return;
+  }
+  const bool is_keeping = has_norm && sizeof(R) < sizeof(float) && hidden <= kKeptColumns;
+  const float total = add_row<C, R>(a, row, is_keeping ? kept : nullptr);
+  if (!has_norm) return;
+  if (is_keeping) {
+    norm_row<C>(a, row, static_cast<const float*>(kept), total);
+  } else {
+    norm_row<C>(a, row, static_cast<const R*>(a.sum.as<R>() + row * hidden), total);
+  }
 }
 
 /// Sums over columns of one block of rows; each [H] float32 or null.
@@ -151,51 +189,48 @@ NormRow measure_norm(const ResidualNormBackward& a, const ColumnSums& sums, int6
   return norm;
 }
 
-/// grad_x of one row. `norm` is null where the norm half is absent.
+/// grad_x of one row and, where wanted, grad_delta and its column sums, each from what the one
+/// before stored. `norm` is null where the norm half is absent.
 template <class C, class R>
-void grad_row(const ResidualNormBackward& a, const NormRow* norm, int64_t row) {
-  const FloatTag d;
-  const int64_t hidden = a.grad_x.columns(), at = row * hidden;
-  const R* later = a.grad_sum.is_present() ? a.grad_sum.as<R>() + at : nullptr;
-  R* grad_x = a.grad_x.as<R>() + at;
-  if (norm == nullptr) {
-    if (later == grad_x) return;
-    for_vectors(d, hidden, [&](int64_t i, auto lanes) PLAIT_VECTOR_LAMBDA {
-      store(d, load(d, later + i, lanes), grad_x + i, lanes);
-    });
-    return;
-  }
-  const NormRow n = *norm;
-  const R* x = a.sum.as<R>() + at;
-  const C* grad_y = a.grad_y.as<C>() + at;
-  const C* weight = a.weight.as<C>();
-  for_vectors(d, hidden, [&](int64_t i, auto lanes) PLAIT_VECTOR_LAMBDA {
-    const FloatVector unit = hn::Mul(hn::Sub(load(d, x + i, lanes), n.center), n.root);
-    const FloatVector grad = hn::Mul(load(d, grad_y + i, lanes), load(d, weight + i, lanes));
-    const FloatVector inner = hn::NegMulAdd(unit, n.mean_product, hn::Sub(grad, n.mean_grad));
-    FloatVector total = hn::Mul(n.root, inner);
-    if (later != nullptr) total = hn::Add(total, load(d, later + i, lanes));
-    store(d, total, grad_x + i, lanes);
-  });
-}
-
-/// grad_delta of one row from grad_x as stored; adds what is stored to the sums of the bias.
-template <class C, class R>
-void delta_row(const ResidualNormBackward& a, const ColumnSums& sums, int64_t row) {
+void grad_row(const ResidualNormBackward& a, const NormRow* norm, const ColumnSums& sums,
+              int64_t row) {
   const FloatTag d;
   alignas(64) float buffer[kDropoutColumns + kDropoutSlack];
   const int64_t hidden = a.grad_x.columns();
   for (int64_t first = 0; first < hidden; first += kDropoutColumns) {
     const int64_t rest = hidden - first, count = rest < kDropoutColumns ? rest : kDropoutColumns;
-    const float* factors = row_factors(a.dropout, a.sequence, hidden, row, first, count, buffer);
-    const R* grad_x = a.grad_x.as<R>() + row * hidden + first;
-    C* grad_delta = a.grad_delta.as<C>() + row * hidden + first;
+    const int64_t at = row * hidden + first;
+    const R* later = a.grad_sum.is_present() ? a.grad_sum.as<R>() + at : nullptr;
+    R* grad_x = a.grad_x.as<R>() + at;
+    C* grad_delta = a.grad_delta.is_present() ? a.grad_delta.as<C>() + at : nullptr;
     float* bias = sums.bias != nullptr ? sums.bias + first : nullptr;
-    for_vectors(d, count, [&](int64_t i, auto lanes) PLAIT_VECTOR_LAMBDA {
-      FloatVector v = load(d, grad_x + i, lanes);
+    const float* factors = grad_delta != nullptr ? row_factors(a.dropout, a.sequence, hidden, row,
+                                                               first, count, buffer)
+                                                 : nullptr;
+    const auto finish = [&](int64_t i, FloatVector total, auto lanes) PLAIT_VECTOR_LAMBDA {
+      FloatVector v = store_rounded(d, total, grad_x + i, lanes);
+      if (grad_delta == nullptr) return;
       if (factors != nullptr) v = hn::Mul(v, load(d, factors + i, lanes));
-      store(d, v, grad_delta + i, lanes);
-      if (bias != nullptr) add_to(bias + i, load(d, grad_delta + i, lanes), lanes);
+      v = store_rounded(d, v, grad_delta + i, lanes);
+      if (bias != nullptr) add_to(bias + i, v, lanes);
+    };
+    if (norm == nullptr) {
+      for_vectors(d, count, [&](int64_t i, auto lanes) PLAIT_VECTOR_LAMBDA {
+        finish(i, load(d, later + i, lanes), lanes);
+      });
+      continue;
+    }
+    const NormRow n = *norm;
+    const R* x = a.sum.as<R>() + at;
+    const C* grad_y = a.grad_y.as<C>() + at;
+    const C* weight = a.weight.as<C>() + first;
+    for_vectors(d, count, [&](int64_t i, auto lanes) PLAIT_VECTOR_LAMBDA {
+      const FloatVector unit = hn::Mul(hn::Sub(load(d, x + i, lanes), n.center), n.root);
+      const FloatVector grad = hn::Mul(load(d, grad_y + i, lanes), load(d, weight + i, lanes));
+      const FloatVector inner = hn::NegMulAdd(unit, n.mean_product, hn::Sub(grad, n.mean_grad));
+      FloatVector total = hn::Mul(n.root, inner);
+      if (later != nullptr) total = hn::Add(total, load(d, later + i, lanes));
+      finish(i, total, lanes);
     });
   }
 }

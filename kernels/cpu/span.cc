@@ -1,5 +1,3 @@
-#include <cstring>
-
 #include "kernels/cpu/dispatch.h"
 #include "kernels/cpu/vector_kernels.h"
 
@@ -43,29 +41,51 @@ void add_part(const TensorView& from, const TensorView& to, int64_t first, int64
 
 /// Eight sums in fp64, whatever the vector's length: element i goes to sum i mod 8. Squares of
 /// floats are exact in fp64, so all targets agree in every bit.
-double block_sum(const float* x, int64_t count) {
+/// Of kBlocks whole blocks (count is one block's), or of one of any count.
+template <size_t kBlocks>
+void block_sums(const float* x, int64_t count, double* out) {
   const hn::ScalableTag<double> d;
-  constexpr size_t kLanes = hn::MaxLanes(d), kVectors = 8 / kLanes;
+  constexpr size_t kLanes = hn::MaxLanes(hn::ScalableTag<double>()), kVectors = 8 / kLanes;
   const hn::Rebind<float, hn::ScalableTag<double>> half;
-  hn::Vec<hn::ScalableTag<double>> sums[kVectors];
+  hn::Vec<hn::ScalableTag<double>> sums[kBlocks * kVectors];
   for (auto& sum : sums) sum = hn::Zero(d);
-  const auto add = [&](const float* from) PLAIT_VECTOR_LAMBDA {
-    for (size_t v = 0; v < kVectors; ++v) {
-      const auto wide = hn::PromoteTo(d, hn::LoadU(half, from + v * kLanes));
+  int64_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    HWY_UNROLL(8)
+    for (size_t v = 0; v < kBlocks * kVectors; ++v) {
+      const size_t at = v / kVectors * kSumSquaresBlock + v % kVectors * kLanes;
+      const auto wide = hn::PromoteTo(d, hn::LoadU(half, x + i + at));
       sums[v] = hn::Add(sums[v], hn::Mul(wide, wide));
     }
-  };
-  int64_t i = 0;
-  for (; i + 8 <= count; i += 8) add(x + i);
-  if (i < count) {
-    float rest[8] = {};
-    std::memcpy(rest, x + i, static_cast<size_t>(count - i) * sizeof(float));
-    add(rest);
   }
   alignas(64) double lanes[8];
-  for (size_t v = 0; v < kVectors; ++v) hn::Store(sums[v], d, lanes + v * kLanes);
-  return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
-         ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+  for (size_t block = 0; block < kBlocks; ++block) {
+    for (size_t v = 0; v < kVectors; ++v) {
+      hn::Store(sums[block * kVectors + v], d, lanes + v * kLanes);
+    }
+    if constexpr (kBlocks == 1) {
+      for (int64_t j = 0; j < count % 8; ++j) {
+        const double wide = x[i + j];
+        lanes[j] += wide * wide;
+      }
+    }
+    out[block] = ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
+                 ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+  }
+}
+
+/// Sums of the blocks of count elements; four at a time, since the sums of one wait for each other.
+void sum_blocks(const float* x, int64_t count, double* out) {
+  for (; count >= 4 * kSumSquaresBlock; count -= 4 * kSumSquaresBlock) {
+    block_sums<4>(x, kSumSquaresBlock, out);
+    x += 4 * kSumSquaresBlock;
+    out += 4;
+  }
+  for (; count > 0; count -= kSumSquaresBlock) {
+    block_sums<1>(x, count < kSumSquaresBlock ? count : kSumSquaresBlock, out);
+    x += kSumSquaresBlock;
+    ++out;
+  }
 }
 
 }  // namespace
@@ -77,11 +97,11 @@ HWY_AFTER_NAMESPACE();
 namespace plait {
 namespace {
 
-constexpr int64_t kElementsPerTask = 65536;
+constexpr int64_t kElementsPerTask = 16 * kSumSquaresBlock;
 
 PLAIT_CPU_EXPORT(convert_part);
 PLAIT_CPU_EXPORT(add_part);
-PLAIT_CPU_EXPORT(block_sum);
+PLAIT_CPU_EXPORT(sum_blocks);
 
 class VectorSpan : public SpanKernel {
  public:
@@ -105,17 +125,12 @@ class VectorSpan : public SpanKernel {
   }
 
   double sum_squares(OpContext& context, TensorView span, double* block_sums) const override {
-    const auto sum = PLAIT_CPU_CALL(block_sum, context.device.isa());
+    const auto sum = PLAIT_CPU_CALL(sum_blocks, context.device.isa());
     const int64_t count = span.elements();
     const int64_t blocks = (count + kSumSquaresBlock - 1) / kSumSquaresBlock;
-    const auto sum_blocks = [&](int64_t first, int64_t last, int) {
-      for (int64_t block = first; block < last; ++block) {
-        const int64_t start = block * kSumSquaresBlock, rest = count - start;
-        block_sums[block] =
-            sum(span.as<float>() + start, rest < kSumSquaresBlock ? rest : kSumSquaresBlock);
-      }
-    };
-    context.pool().run_range(blocks, kElementsPerTask / kSumSquaresBlock, sum_blocks);
+    context.pool().run_range(count, kElementsPerTask, [&](int64_t first, int64_t last, int) {
+      sum(span.as<float>() + first, last - first, block_sums + first / kSumSquaresBlock);
+    });
     double total = 0.0;
     for (int64_t block = 0; block < blocks; ++block) total += block_sums[block];
     return total;

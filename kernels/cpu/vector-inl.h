@@ -39,15 +39,20 @@ struct SomeLanes {
   size_t count;
 };
 
-/// Upper halves of v rounded to nearest even, in 32-bit lanes; a NaN stays a quiet NaN.
+/// v rounded to bfloat16, to nearest even, in the upper halves of 32-bit lanes; a NaN stays a quiet
+/// NaN. The lower halves hold garbage.
 template <class D, class V>
-HWY_INLINE auto bfloat16_bits(D /*d*/, V v) {
+HWY_INLINE auto round_to_bfloat16(D /*d*/, V v) {
   const hn::RebindToUnsigned<D> du;
   const auto bits = hn::BitCast(du, v);
-  const auto high = hn::ShiftRight<16>(bits);
-  const auto odd = hn::And(high, hn::Set(du, 1u));
-  const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(du, 0x7FFFu)), odd));
-  const auto quiet = hn::Or(high, hn::Set(du, 0x40u));
+  const auto up = hn::Add(bits, hn::Set(du, 0x7FFFu));
+#if HWY_TARGET <= HWY_AVX3
+  const auto is_odd = hn::TestBit(bits, hn::Set(du, 0x10000u));
+  const auto rounded = hn::IfThenElse(is_odd, hn::Add(up, hn::Set(du, 1u)), up);
+#else
+  const auto rounded = hn::Add(up, hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u)));
+#endif
+  const auto quiet = hn::Or(bits, hn::Set(du, 0x400000u));
   return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, rounded);
 }
 
@@ -145,13 +150,36 @@ HWY_INLINE void store(D d, V v, float* to, AllLanes = {}) {
 
 template <class D, class V>
 HWY_INLINE void store(D d, V v, BFloat16* to, AllLanes = {}) {
-  hn::StoreU(narrow(d, bfloat16_bits(d, v)), hn::Rebind<uint16_t, D>(),
+  hn::StoreU(narrow(d, hn::ShiftRight<16>(round_to_bfloat16(d, v))), hn::Rebind<uint16_t, D>(),
              reinterpret_cast<uint16_t*>(to));
 }
 
 template <class D, class V>
 HWY_INLINE void store(D d, V v, Float16* to, AllLanes = {}) {
   hn::StoreU(to_float16(d, v), hn::Rebind<uint16_t, D>(), reinterpret_cast<uint16_t*>(to));
+}
+
+/// Stores, and returns what a load would now give.
+template <class D, class V>
+HWY_INLINE V store_rounded(D d, V v, float* to, AllLanes = {}) {
+  hn::StoreU(v, d, to);
+  return v;
+}
+
+template <class D, class V>
+HWY_INLINE V store_rounded(D d, V v, BFloat16* to, AllLanes = {}) {
+  const hn::RebindToUnsigned<D> du;
+  const auto rounded = round_to_bfloat16(d, v);
+  hn::StoreU(narrow(d, hn::ShiftRight<16>(rounded)), hn::Rebind<uint16_t, D>(),
+             reinterpret_cast<uint16_t*>(to));
+  return hn::BitCast(d, hn::And(rounded, hn::Set(du, 0xFFFF0000u)));
+}
+
+template <class D, class V>
+HWY_INLINE V store_rounded(D d, V v, Float16* to, AllLanes = {}) {
+  const auto bits = to_float16(d, v);
+  hn::StoreU(bits, hn::Rebind<uint16_t, D>(), reinterpret_cast<uint16_t*>(to));
+  return from_float16(d, bits);
 }
 
 /// Lanes from `count` on are zero; no memory beyond `count` elements is read.
@@ -168,6 +196,13 @@ HWY_INLINE void store(D d, V v, T* to, SomeLanes lanes) {
   alignas(64) T buffer[hn::MaxLanes(D())];
   store(d, v, static_cast<T*>(buffer));
   std::memcpy(to, buffer, lanes.count * sizeof(T));
+}
+
+/// As above; the lanes from `count` on are zero.
+template <class D, class V, class T>
+HWY_INLINE V store_rounded(D d, V v, T* to, SomeLanes lanes) {
+  store(d, v, to, lanes);
+  return load(d, static_cast<const T*>(to), lanes);
 }
 
 /// v with zeros in the lanes that are not part of `lanes`.
