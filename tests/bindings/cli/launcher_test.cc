@@ -58,19 +58,19 @@ TEST_CASE("auto takes complete sets only") {
   CHECK_FALSE(find("auto", {}).rank.has_value());
   CHECK_FALSE(find("auto", {{"RANK", "1"}, {"WORLD_SIZE", "2"}}).rank.has_value());
   Variables variables = kTorch;
-  variables["SLURM_PROCID"] = "1";
+  variables["SLURM_PROCID"] = std::string("1");
   CHECK(find("auto", variables).rank == 3);
 }
 
 TEST_CASE("sets that agree complete each other, sets that disagree are refused") {
   Variables variables = kTorch;
-  variables["SLURM_PROCID"] = "3";
-  variables["SLURM_NTASKS"] = "8";
+  variables["SLURM_PROCID"] = std::string("3");
+  variables["SLURM_NTASKS"] = std::string("8");
   const PlaceWishes both = find("auto", variables);
   CHECK(both.rank == 3);
   CHECK(both.join == "node0:29500");
 
-  variables["SLURM_NTASKS"] = "2";
+  variables["SLURM_NTASKS"] = std::string("2");
   const std::string message = refusal("auto", variables);
   CHECK(message.find("world") != std::string::npos);
   CHECK(message.find("torch=8") != std::string::npos);
@@ -89,11 +89,11 @@ TEST_CASE("a launcher by name must be complete, and its numbers must be numbers"
   CHECK(refusal("k8s", {}).find("missing=JOB_COMPLETION_INDEX") != std::string::npos);
   for (const char* value : {"", "x", "3x", "-1", "99999999999"}) {
     variables = kTorch;
-    variables["RANK"] = value;
+    variables["RANK"] = std::string(value);
     CHECK(refusal("auto", variables).find("variable=RANK") != std::string::npos);
   }
   variables = kTorch;
-  variables["MASTER_PORT"] = "65536";
+  variables["MASTER_PORT"] = std::string("65536");
   CHECK(refusal("auto", variables).find("variable=MASTER_PORT") != std::string::npos);
 }
 
