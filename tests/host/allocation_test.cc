@@ -7,6 +7,7 @@
 // hundred bytes cannot be had.
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -97,12 +98,17 @@ namespace {
 /// Where the OpenMP runtime lies, and no cache of primitives, so that each engine makes its own.
 void prepare() {
   static const bool is_done = [] {
-    const void* symbol = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
-    Dl_info info;
-    if (symbol != nullptr && dladdr(symbol, &info) != 0) {
-      openmp_first = static_cast<const char*>(info.dli_fbase);
-      openmp_last = openmp_first + (1 << 20);
-    }
+    dl_iterate_phdr(
+        [](struct dl_phdr_info* object, size_t, void*) {
+          if (std::strstr(object->dlpi_name, "libgomp.so") == nullptr) return 0;
+          openmp_first = reinterpret_cast<const char*>(object->dlpi_addr);
+          for (int i = 0; i < object->dlpi_phnum; ++i) {
+            const auto& part = object->dlpi_phdr[i];
+            if (part.p_type == PT_LOAD) openmp_last = openmp_first + part.p_vaddr + part.p_memsz;
+          }
+          return 1;
+        },
+        nullptr);
     pthread_t thread;  // finds the real function while nothing fails
     pthread_create(
         &thread, nullptr, [](void*) -> void* { return nullptr; }, nullptr);

@@ -61,7 +61,7 @@ class Redirected {
 
 /// A C locale with a decimal comma, made of nothing: the compiled LC_NUMERIC of glibc.
 void write_comma_locale(const std::string& directory) {
-  const uint32_t header[] = {0x20031114u ^ LC_NUMERIC, 6, 32, 34, 36, 40, 44, 48};
+  const uint32_t header[] = {0x20031115u ^ LC_NUMERIC, 6, 32, 34, 36, 40, 44, 48};
   std::string bytes(reinterpret_cast<const char*>(header), sizeof header);
   const uint32_t comma = ',', point = '.';
   bytes += std::string(",\0", 2) + std::string(".\0", 2) + std::string("\3\3\0\0", 4);

@@ -136,9 +136,9 @@ TEST_CASE("N2 of faults: scale, counters and state through overflows to the end"
 
 TEST_CASE("N3 of faults: a loss spike is no error", "[nonfinite]") {
   Rig rig;
-  std::vector<float> values = rig.read("output.weight");
+  std::vector<float> values = rig.read("head.weight");
   for (float& value : values) value *= 1e4f;
-  rig.write("output.weight", values);
+  rig.write("head.weight", values);
   CHECK(rig.good_step() > 100);
   CHECK(rig.metrics.skipped == 0);
 }
