@@ -1,9 +1,12 @@
 // The guard: one around every entry point. It turns whatever C++ throws into a code and an error
-// object, holds back pthread cancellation until the call ends, and refuses calls from inside a
-// callback and in a forked child. A forced unwind (pthread_exit) passes through.
+// object, holds back pthread cancellation and the host's floating-point modes until the call ends,
+// and refuses calls from inside a callback and in a forked child. A forced unwind (pthread_exit)
+// passes through.
 #pragma once
 
+#include <fenv.h>
 #include <pthread.h>
+#include <xmmintrin.h>
 
 #include <cstdint>
 #include <type_traits>
@@ -54,10 +57,29 @@ class CancellationHold {
   int before_ = PTHREAD_CANCEL_ENABLE;
 };
 
+/// Gives the calling thread the standard rounding, denormals and masked traps, and back what it
+/// had. Even reading a number from text depends on the rounding mode.
+class ModeHold {
+ public:
+  ModeHold() {
+    fegetenv(&before_);
+    fesetenv(FE_DFL_ENV);
+    constexpr unsigned kStandard = 0x1F80;  // nearest, every trap masked, no flushing
+    _mm_setcsr(kStandard);
+  }
+  ~ModeHold() { fesetenv(&before_); }
+  ModeHold(const ModeHold&) = delete;
+  ModeHold& operator=(const ModeHold&) = delete;
+
+ private:
+  fenv_t before_;
+};
+
 /// Runs `body` (returning nothing, or a Code) and returns the code of the entry point.
 template <class Body>
 int32_t guard(plait_error** err, Body&& body) {
   const CancellationHold hold;
+  const ModeHold modes;
   try {
     check_entry();
     if constexpr (std::is_void_v<std::invoke_result_t<Body>>) {
