@@ -6,6 +6,7 @@ namespace plait {
 
 std::unique_ptr<Device> make_cuda_device(const DeviceOptions& options) {
   throw Error("not_built", "this build of Plait has no CUDA plug-in")
+      .with("feature", "cuda")
       .with("key", "device")
       .with("value", options.kind)
       .subsystem("kernels/device");
