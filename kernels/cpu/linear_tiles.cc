@@ -11,6 +11,8 @@ constexpr int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1)
 constexpr double kCopyCost = 16.0;
 /// Threads do not end together: this part of a tile is lost on top.
 constexpr double kLastTile = 0.3;
+/// Tiles for each thread beyond which still smaller ones are not worth a look.
+constexpr int64_t kManyTiles = 8;
 
 double estimate(const OutputTiles& tiles, int threads) {
   const double area = static_cast<double>(tiles.rows * tiles.columns);
@@ -44,26 +46,23 @@ OutputTiles choose_tiles(const LinearCode& code, int64_t rows, int64_t columns, 
                          int threads) {
   const int64_t most_rows = max_tile_rows(code, rows);
   const int64_t most_columns = max_tile_columns(code, columns, inner);
-  constexpr int64_t kTries = 32;
   OutputTiles best;
   double best_time = 0;
-  const int64_t row_parts = divide_up(rows, most_rows);
-  const int64_t column_parts = divide_up(columns, most_columns);
-  for (int64_t i = 0; i < kTries; ++i) {
-    for (int64_t j = 0; j < kTries; ++j) {
-      OutputTiles tiles;
-      tiles.rows = round_up(divide_up(rows, row_parts + i), code.strip_rows);
-      tiles.columns = round_up(divide_up(columns, column_parts + j), code.panel_columns);
-      tiles.row_tiles = divide_up(rows, tiles.rows);
+  for (int64_t row_parts = divide_up(rows, most_rows);; ++row_parts) {
+    OutputTiles tiles;
+    tiles.rows = round_up(divide_up(rows, row_parts), code.strip_rows);
+    tiles.row_tiles = divide_up(rows, tiles.rows);
+    for (int64_t column_parts = divide_up(columns, most_columns);; ++column_parts) {
+      tiles.columns = round_up(divide_up(columns, column_parts), code.panel_columns);
       tiles.column_tiles = divide_up(columns, tiles.columns);
       const double time = estimate(tiles, threads);
       if (best.rows == 0 || time < best_time) {
         best = tiles;
         best_time = time;
       }
-      if (tiles.columns == code.panel_columns) break;
+      if (tiles.columns == code.panel_columns || tiles.count() > kManyTiles * threads) break;
     }
-    if (divide_up(rows, row_parts + i) <= code.strip_rows) break;
+    if (tiles.rows == code.strip_rows || tiles.row_tiles > kManyTiles * threads) break;
   }
   return best;
 }
