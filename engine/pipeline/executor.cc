@@ -76,6 +76,7 @@ void Executor::execute(OpContext& context, const Instruction& instruction,
 RunResult Executor::run(OpContext& context, const std::vector<Instruction>& list,
                         const RunArguments& arguments) {
   RunResult result;
+  result.sum = arguments.start;
   for (const Instruction& instruction : list) {
     if (instruction.operation == Operation::kReduce || instruction.operation == Operation::kStep) {
       continue;

@@ -33,14 +33,15 @@ class MicroSource {
 
 struct RunArguments {
   const MicroSource* source = nullptr;
-  int64_t batch = 0;                        ///< b
-  int64_t sequence = 0;                     ///< s
-  int64_t first_sample = 0;                 ///< ordinal of the first sample of micro-batch 0
-  float gradient_scale = 0;                 ///< S/N₀; 0: forward alone
-  bool is_training = false;                 ///< dropout is on
-  bool is_accumulating = false;             ///< gradients of earlier calls are kept
-  bool is_headless = false;                 ///< the residual stream alone, no loss
-  float* losses = nullptr;                  ///< [m·b·s]: each row's loss, or null
+  int64_t batch = 0;             ///< b
+  int64_t sequence = 0;          ///< s
+  int64_t first_sample = 0;      ///< ordinal of the first sample of micro-batch 0
+  float gradient_scale = 0;      ///< S/N₀; 0: forward alone
+  bool is_training = false;      ///< dropout is on
+  bool is_accumulating = false;  ///< gradients of earlier calls are kept
+  LossSum start;                 ///< of earlier calls: micro-batches add to it one by one
+  bool is_headless = false;      ///< the residual stream alone, no loss
+  float* losses = nullptr;       ///< [m·b·s]: each row's loss, or null
   const std::atomic<bool>* stop = nullptr;  ///< looked at between micro-batches; or null
 };
 

@@ -83,10 +83,10 @@ void LocalEngine::run_gradients(const Batch& batch, int64_t rows) {
   arguments.gradient_scale = rank_->gradient_seed();
   arguments.is_training = true;
   arguments.is_accumulating = pending_.has_gradients;
+  arguments.start = pending_.sum;
   const RunResult run = rank_->accumulate(arguments, rows / settings_.layout.micro_batch);
   pending_.has_gradients = true;
-  pending_.sum.loss += run.sum.loss;
-  pending_.sum.targets += run.sum.targets;
+  pending_.sum = run.sum;
   pending_.samples += rows;
   pending_.tokens += rows * settings_.train.sequence_length;
   pending_.forward_ns += run.forward_ns;
@@ -285,11 +285,11 @@ void LocalEngine::run_evaluation() {
                             : read_rows(&evaluate_, i * request_.rows, request_.rows);
     const HostRows source(batch, settings_.layout.micro_batch, settings_.train.sequence_length);
     RunArguments arguments = run_arguments(source);
+    arguments.start = request_.sum;
     arguments.losses = request_.losses;
     arguments.stop = &is_stop_requested_;
     const RunResult run = rank_->evaluate(arguments, request_.rows / settings_.layout.micro_batch);
-    request_.sum.loss += run.sum.loss;
-    request_.sum.targets += run.sum.targets;
+    request_.sum = run.sum;
     if (run.is_stopped) {
       request_.is_stopped = true;
       return;

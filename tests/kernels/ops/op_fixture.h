@@ -75,8 +75,8 @@ std::vector<double> numeric_gradient(const Model& model, std::vector<double> x,
 
 std::vector<double> join(const std::vector<const HostTensor*>& tensors);
 
-/// "" when every element is within absolute + relative · |want| or the same infinity, else the first
-/// that is not. NaN is never near anything.
+/// "" when every element is within absolute + relative · |want| or the same infinity, else the
+/// first that is not. NaN is never near anything.
 std::string difference(const std::vector<double>& got, const std::vector<double>& want,
                        double absolute, double relative = 0.0);
 
