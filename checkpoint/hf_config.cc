@@ -8,6 +8,7 @@
 #include "checkpoint/hf_keys.h"
 #include "checkpoint/json_guard.h"
 #include "kernels/base/error.h"
+#include "kernels/base/json_end.h"
 #include "kernels/base/json_text.h"
 
 namespace plait {
@@ -220,7 +221,8 @@ void check_keys(const Reader& reader, const Json& root, HfConfig* config) {
 
 HfConfig parse_hf_config(std::string text, const std::string& file) {
   guard_json(text, JsonLimits{}, file);
-  const Json root = Json::parse(text);
+  Json root = Json::parse(text);
+  const TreeEnd end(root);
   const Reader reader(root, file);
   HfConfig config;
   const std::string type = reader.text("model_type", nullptr);

@@ -4,6 +4,7 @@
 #include "checkpoint/hf_keys.h"
 #include "checkpoint/json_guard.h"
 #include "kernels/base/error.h"
+#include "kernels/base/json_end.h"
 
 namespace plait {
 namespace {
@@ -63,6 +64,7 @@ void write_llama(const ModelFacts& facts, Json* root) {
 
 std::string write_hf_config(const ModelFacts& facts, DType dtype, std::string_view original) {
   Json root = parse_original(original, facts.family);
+  const TreeEnd end(root);
   for (const HfKey& key : hf_keys(facts.family)) {
     if (key.use == HfKeyUse::kDefaultOnly && root.contains(key.name) &&
         root[key.name] != Json::parse(key.standard)) {

@@ -14,6 +14,7 @@
 #include "checkpoint/hf_names.h"
 #include "checkpoint/safetensors_writer.h"
 #include "kernels/base/error.h"
+#include "kernels/base/json_end.h"
 
 namespace plait {
 namespace {
@@ -125,6 +126,7 @@ std::string shard_name(size_t index, size_t count) {
 
 std::string index_text(const std::vector<ShardPlan>& shards, int64_t bytes) {
   nlohmann::json root;
+  const TreeEnd end(root);
   root["metadata"]["total_size"] = bytes;
   root["weight_map"] = nlohmann::json::object();
   for (size_t i = 0; i < shards.size(); ++i) {

@@ -7,6 +7,7 @@
 #include "checkpoint/hf_keys.h"
 #include "checkpoint/json_guard.h"
 #include "kernels/base/error.h"
+#include "kernels/base/json_end.h"
 #include "kernels/base/json_text.h"
 
 namespace plait {
@@ -57,7 +58,8 @@ HfIndex read_hf_index(Files& files, const std::string& directory) {
   JsonLimits limits;
   limits.values = SafetensorsLimits::kTensors + 1024;
   guard_json(text, limits, path);
-  const Json root = Json::parse(text);
+  Json root = Json::parse(text);
+  const TreeEnd end(root);
   const auto weight_map = root.find("weight_map");
   if (weight_map == root.end() || !weight_map->is_object()) {
     throw Error("invalid_field", "the index has no table weight_map")

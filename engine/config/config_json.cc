@@ -8,6 +8,7 @@
 #include "engine/config/number_text.h"
 #include "engine/config/rule.h"
 #include "kernels/base/error.h"
+#include "kernels/base/json_end.h"
 #include "kernels/base/json_text.h"
 
 namespace plait {
@@ -94,7 +95,8 @@ std::string json_of(const KeyInfo& info, const std::string& text) {
 }  // namespace
 
 void Config::load_json(std::string_view text) {
-  const Json tree = parse_json(text);
+  Json tree = parse_json(text);
+  const TreeEnd end(tree);
   if (!tree.is_object()) {
     throw Error("argument", "a configuration must be a JSON object")
         .with("found", tree.type_name())

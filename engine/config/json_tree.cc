@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/base/error.h"
+#include "kernels/base/json_end.h"
 
 namespace plait {
 namespace {
@@ -14,6 +15,7 @@ using Json = nlohmann::json;
 /// Builds the tree from the parser's events; open containers stand on a stack.
 class TreeBuilder : public nlohmann::json_sax<Json> {
  public:
+  ~TreeBuilder() override { empty_tree(root_); }
   Json take() { return std::move(root_); }
 
   bool null() override { return add(nullptr); }

@@ -7,6 +7,7 @@
 #include "engine/config/number_text.h"
 #include "engine/config/rule.h"
 #include "kernels/base/error.h"
+#include "kernels/base/json_end.h"
 #include "kernels/base/json_text.h"
 
 namespace plait {
@@ -122,13 +123,16 @@ Json parse_list(const KeyInfo& info, std::string_view text) {
     if (error.word() != "argument") throw;
     refuse_type(info, text);
   }
-  if (!list.is_array()) refuse_type(info, text);
-  return list;
+  if (list.is_array()) return list;
+  empty_tree(list);
+  refuse_type(info, text);
 }
 
 std::string canonical_list(const KeyInfo& info, std::string_view text) {
   JsonArray array;
-  for (const Json& element : parse_list(info, text)) {
+  Json list = parse_list(info, text);
+  const TreeEnd end(list);
+  for (const Json& element : list) {
     array.add(canonical_element(info, element, text));
   }
   return array.text();
@@ -136,7 +140,8 @@ std::string canonical_list(const KeyInfo& info, std::string_view text) {
 
 std::string canonical_path(const KeyInfo& info, std::string_view text) {
   if (!info.has(kTraitOneOrList) || !text.starts_with('[')) return canonical_text(info, text);
-  const Json list = parse_list(info, text);
+  Json list = parse_list(info, text);
+  const TreeEnd end(list);
   std::string canonical = canonical_list(info, text);
   if (list.empty()) return "";
   if (list.size() > 1) return canonical;
