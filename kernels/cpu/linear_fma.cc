@@ -201,6 +201,8 @@ class WeightTiles {
                         buffers.panels);
       const int64_t step = kStripsAtOnce * code_.strip_rows;
       for (int64_t i = 0; i < rows; i += step) {
+        const bool is_last = i + step >= rows;
+        set_next(is_last ? block + 1 : block, is_last ? row : row + i + step, part);
         multiply_strips(block, row + i, std::min(step, rows - i), column, buffers, part);
       }
     }
@@ -215,12 +217,26 @@ class WeightTiles {
     code_.copy_columns(matrix_of(p_.grad_y).at(blocks_.first(block), row), part.inner, rows,
                        buffers.strips, has_bias ? buffers.sums : nullptr);
     if (has_bias) add_bias(row, rows, buffers.sums, part.is_adding);
+    const char* next = static_cast<const char*>(part.next);
     for (int64_t i = 0; i < rows; i += code_.strip_rows) {
       part.rows = std::min(code_.strip_rows, rows - i);
       part.strip = buffers.strips + i / code_.strip_rows * code_.strip_pitch * part.inner;
       part.sums = p_.grad_weight.as<float>() + (row + i) * k_ + column;
       code_.multiply(part);
+      if (next != nullptr) part.next = next += part.next_rows * part.next_stride;
     }
+  }
+
+  /// Each strip of a group fetches its part of the rows that the next group is copied from.
+  void set_next(int64_t block, int64_t row, StripProduct& part) const {
+    part.next = nullptr;
+    if (block == blocks_.count) return;
+    const MatrixRows grad_y = matrix_of(p_.grad_y).at(blocks_.first(block), row);
+    const int64_t columns = std::min(kStripsAtOnce * code_.strip_rows, grad_y.readable);
+    part.next = grad_y.data;
+    part.next_rows = (blocks_.length(block) + kStripsAtOnce - 1) / kStripsAtOnce;
+    part.next_width = columns * dtype_size(grad_y.dtype);
+    part.next_stride = grad_y.stride * dtype_size(grad_y.dtype);
   }
 
   void add_bias(int64_t row, int64_t rows, const float* sums, bool is_adding) const {

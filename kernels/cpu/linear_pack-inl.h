@@ -99,6 +99,9 @@ HWY_INLINE void copy_block(const T* from, int64_t stride, int64_t rows, float* t
     total[i] = sums == nullptr ? hn::Zero(FloatTag()) : load(sums + i * kLanes);
   }
   for (int64_t row = 0; row < rows; ++row) {
+    for (int i = 0; i < kWidth; i += kLineBytes / static_cast<int>(sizeof(T))) {
+      hwy::Prefetch(from + (row + kRowsAtOnce) * stride + i);  // this block of the next rows
+    }
     for (int i = 0; i < kWidth / kLanes; ++i) {
       const FloatVector v = load(from + row * stride + i * kLanes);
       store(v, to + row * kWidth + i * kLanes);
