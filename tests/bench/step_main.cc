@@ -1,6 +1,7 @@
 // Training steps of one model through the public interface, in a process of their own:
 //   bench_step CONFIG.json [--seconds S] [--least N] [--most N] [--warm N] [--other-thread]
-// Random tokens; one JSON line. The product ceiling is measured in the same process, before.
+// Random tokens; one JSON line. Product ceilings are measured in the same process, before and
+// after.
 #include <plait/plait.h>
 
 #include <cstdio>
@@ -182,12 +183,13 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
+std::string ceilings() {
+  plait::ThreadPool pool(plait::usable_cores(), {}, false);
+  return plait::bench::ceilings_json(pool.threads(), plait::bench::product_ceilings(pool), nullptr);
+}
+
 void run(const Options& options) {
-  plait::bench::ProductCeilings ceilings;
-  {
-    plait::ThreadPool pool(plait::usable_cores(), {}, false);
-    ceilings = plait::bench::product_ceilings(pool);
-  }
+  const std::string before = ceilings();
   Handles handles;
   Result result;
   create(options, handles, &result);
@@ -205,21 +207,21 @@ void run(const Options& options) {
   } else {
     run_steps(options, handles, &result);
   }
-  plait::bench::print_line(
-      JsonObject()
-          .raw("ceilings", plait::bench::ceilings_json(plait::usable_cores(), ceilings, nullptr))
-          .field("creation_seconds", result.creation_seconds)
-          .field("first_seconds", result.first_seconds)
-          .raw("seconds", plait::bench::json_numbers(result.seconds))
-          .field("loss_first", result.loss_first)
-          .field("loss_last", result.loss_last)
-          .field("allocations", result.allocations)
-          .field("packs", result.packs)
-          .field("packed_bytes", result.packed_bytes)
-          .field("operations", result.operations)
-          .field("ledger_bytes", result.ledger_bytes)
-          .field("peak_bytes", plait::bench::peak_resident_bytes())
-          .raw("kernels", report(handles, "kernels")));
+  plait::bench::print_line(JsonObject()
+                               .raw("ceilings_before", before)
+                               .raw("ceilings_after", ceilings())
+                               .field("creation_seconds", result.creation_seconds)
+                               .field("first_seconds", result.first_seconds)
+                               .raw("seconds", plait::bench::json_numbers(result.seconds))
+                               .field("loss_first", result.loss_first)
+                               .field("loss_last", result.loss_last)
+                               .field("allocations", result.allocations)
+                               .field("packs", result.packs)
+                               .field("packed_bytes", result.packed_bytes)
+                               .field("operations", result.operations)
+                               .field("ledger_bytes", result.ledger_bytes)
+                               .field("peak_bytes", plait::bench::peak_resident_bytes())
+                               .raw("kernels", report(handles, "kernels")));
 }
 
 }  // namespace

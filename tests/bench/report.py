@@ -1,0 +1,102 @@
+"""The table of tests/bench/run: starts the programs, puts what they print beside ceilings and targets."""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+import op_rows  # noqa: E402
+import step_rows  # noqa: E402
+from table import Table  # noqa: E402
+
+
+def busy_share(seconds=1.0):
+    """Share of all cores that was busy or taken by the hypervisor, 0 to 1."""
+    def read():
+        with open("/proc/stat") as stat:
+            values = [int(v) for v in stat.readline().split()[1:9]]
+        return sum(values), values[3] + values[4]
+    total, idle = read()
+    time.sleep(seconds)
+    total_after, idle_after = read()
+    return 1.0 - (idle_after - idle) / max(1, total_after - total)
+
+
+def processor():
+    with open("/proc/cpuinfo") as info:
+        names = [line.split(":", 1)[1].strip() for line in info if line.startswith("model name")]
+    return names[0] if names else "unknown processor"
+
+
+def commit():
+    done = subprocess.run(["git", "-C", HERE, "describe", "--always", "--dirty"], capture_output=True, text=True)
+    return done.stdout.strip() or "unknown commit"
+
+
+def check_idle(table, where):
+    share = busy_share()
+    if share > 0.05:
+        table.note(f"NOT IDLE {where}: {share:.0%} of the cores are busy with something else; what follows is too slow")
+    else:
+        table.note(f"idle {where}: {share:.0%} of the cores busy")
+
+
+def ceilings(table, bin_dir):
+    table.section("Ceilings")
+    done = subprocess.run([os.path.join(bin_dir, "bench_ceilings")], capture_output=True, text=True)
+    if done.returncode != 0:
+        table.failed("ceilings", done.stderr.strip())
+        return
+    for line in done.stdout.splitlines():
+        c = json.loads(line)
+        name = f"{c['threads']} thread{'s' if c['threads'] > 1 else ''}"
+
+        def product(what, dtype, entry):
+            if entry["rate"]:
+                table.row(what, name, dtype, rate=f"{entry['rate'] / 1e9:.0f} GFLOP/s", spread=entry["spread"])
+        product(c["fma_loop"], "fp32", c["fma"])
+        product("vdpbf16ps", "bf16", c["bf16_dot"])
+        product("AMX tdpbf16ps", "bf16", c["amx"])
+        for key, what in (("copy", "copy"), ("triad", "triad"), ("copy_past_cache", "copy, non-temporal stores"),
+                          ("triad_past_cache", "triad, non-temporal stores")):
+            table.row(what, name, "fp32", rate=f"{c[key]['rate'] / 1e9:.1f} GB/s", spread=c[key]["spread"])
+    if c["amx_state"] != "available":
+        table.note(f"no AMX on this machine ({c['amx_state']}): bf16 products are bounded by "
+                   + ("vdpbf16ps" if c["bf16_name"] == "dot" else "fp32 FMA"))
+    table.note(f"memory: arrays of {c['array_bytes'] >> 20} MiB; bytes are those the loop names (2 or 3 arrays), "
+               "without the read that a normal store makes first")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--shape", action="append", default=[])
+    parser.add_argument("--torch", action="append", default=[])
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    parts = options.only or ["ceilings", "ops", "steps"]
+    table = Table()
+    begin = time.time()
+    table.note(f"Plait {commit()}, {processor()}, {len(os.sched_getaffinity(0))} cores, "
+               f"{time.strftime('%Y-%m-%d %H:%M')}{', quick' if options.quick else ''}")
+    if "ceilings" in parts:
+        check_idle(table, "before the ceilings")
+        ceilings(table, options.bin)
+    if "ops" in parts:
+        table.section("Ops: checked against the reference, then timed on operands that have left the caches")
+        check_idle(table, "before the ops")
+        op_rows.run(table, options.bin, options.quick)
+    if "steps" in parts:
+        table.section("Training steps: forward, backward, clipping, AdamW; a fresh process for each case")
+        check_idle(table, "before the steps")
+        step_rows.run(table, options.bin, options.quick, options.shape, options.torch)
+    table.end(time.time() - begin)
+    return 1 if table.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
