@@ -72,6 +72,14 @@ int64_t descriptor_count() { return entries("/proc/self/fd") - 1; }
 
 int64_t thread_count() { return status_value("Threads"); }
 
+bool has_threads(int64_t count) {
+  for (int i = 0; i < 1000; ++i) {
+    if (thread_count() <= count) return true;
+    usleep(1000);
+  }
+  return false;
+}
+
 int64_t heap_bytes() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return 0;

@@ -9,6 +9,9 @@ namespace host {
 
 int64_t descriptor_count();
 int64_t thread_count();
+/// True when the process has at most `count` threads within a second: a joined thread stays in the
+/// kernel's list for a moment.
+bool has_threads(int64_t count);
 /// Bytes that malloc has handed out and not got back; 0 under sanitizers.
 int64_t heap_bytes();
 /// Resident memory in bytes.
