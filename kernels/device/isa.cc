@@ -12,21 +12,15 @@ namespace {
 constexpr const char* kNames[] = {"baseline", "ssse3",       "sse4", "avx2",
                                   "avx512",   "avx512_bf16", "amx"};
 
-struct Registers {
-  uint32_t a = 0, b = 0, c = 0, d = 0;
-};
-
-Registers cpuid(uint32_t leaf, uint32_t subleaf) {
-  Registers r;
+CpuRegisters cpuid(uint32_t leaf, uint32_t subleaf) {
+  CpuRegisters r;
   if (__get_cpuid_count(leaf, subleaf, &r.a, &r.b, &r.c, &r.d) == 0) return {};
   return r;
 }
 
 constexpr bool has_bit(uint32_t word, int bit) { return ((word >> bit) & 1u) != 0; }
 
-/// State components that the operating system saves; 0 without XSAVE.
 uint64_t enabled_state() {
-  if (!has_bit(cpuid(1, 0).c, 27)) return 0;
   uint32_t low = 0, high = 0;
   __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return (uint64_t{high} << 32) | low;
@@ -38,11 +32,14 @@ bool request_amx() {
   return ::syscall(SYS_arch_prctl, kArchRequestPermission, kTileData) == 0;
 }
 
-IsaReport detect() {
+}  // namespace
+
+IsaReport decide_isa(const IsaProbe& probe) {
   IsaReport report;
   report.amx = "not present";
-  const Registers leaf1 = cpuid(1, 0), leaf7 = cpuid(7, 0), leaf71 = cpuid(7, 1);
-  const uint64_t state = enabled_state();
+  const CpuRegisters leaf1 = probe.cpuid(1, 0), leaf7 = probe.cpuid(7, 0);
+  const CpuRegisters leaf71 = probe.cpuid(7, 1);
+  const uint64_t state = has_bit(leaf1.c, 27) ? probe.enabled_state() : 0;
   if (!has_bit(leaf1.c, 9)) return report;
   report.level = IsaLevel::kSsse3;
   if (!has_bit(leaf1.c, 19) || !has_bit(leaf1.c, 20) || !has_bit(leaf1.c, 1)) return report;
@@ -58,18 +55,16 @@ IsaReport detect() {
   report.level = IsaLevel::kAvx512;
   if (!has_bit(leaf71.a, 5)) return report;
   report.level = IsaLevel::kAvx512Bf16;
-  const bool has_amx = has_bit(leaf7.d, 22) && has_bit(leaf7.d, 24) && cpuid(0x1D, 0).a >= 1;
+  const bool has_amx = has_bit(leaf7.d, 22) && has_bit(leaf7.d, 24) && probe.cpuid(0x1D, 0).a >= 1;
   if (!has_amx) return report;
-  const bool is_enabled = (state & 0x60000u) == 0x60000u && request_amx();
+  const bool is_enabled = (state & 0x60000u) == 0x60000u && probe.request_amx();
   report.amx = is_enabled ? "available" : "not permitted";
   if (is_enabled) report.level = IsaLevel::kAmx;
   return report;
 }
 
-}  // namespace
-
 const IsaReport& detected_isa() {
-  static const IsaReport report = detect();
+  static const IsaReport report = decide_isa({cpuid, enabled_state, request_amx});
   return report;
 }
 
