@@ -59,7 +59,7 @@ std::string rounded(double value, int digits) {
 std::string counted(int64_t value) {
   std::string digits = std::to_string(value);
   const size_t first = digits[0] == '-' ? 1 : 0;
-  for (size_t i = digits.size(); i > first + 3;) digits.insert(i -= 3, ",");
+  for (size_t i = digits.size(); i > first + 3;) digits.insert(i -= 3, 1, ',');
   return digits;
 }
 
