@@ -14,8 +14,16 @@ namespace {
 /// How long a call waits for the rank to notice an abort.
 constexpr int64_t kAbortGraceMs = 900;
 
+void check_trace(const TraceConfig& trace) {
+  if (trace.steps == 0 && trace.directory.empty()) return;
+  throw Error("not_built", "traces of steps are not part of this build")
+      .with("feature", "trace")
+      .with("key", trace.steps != 0 ? "trace.steps" : "trace.directory");
+}
+
 /// What the engine can not do yet is refused by name, before anything is made.
 void check_built(const Settings& settings, const EngineOptions& options) {
+  check_trace(settings.trace);
   const LayoutConfig& layout = settings.layout;
   for (const std::string& key : layout.auto_keys) {
     throw Error("not_built",
@@ -192,12 +200,12 @@ void LocalEngine::set(std::string_view key, const char* value) {
   changed.set(key, value);
   plait::check(changed);
   Settings settings = make_settings(changed);
+  check_trace(settings.trace);
   const std::lock_guard lock(mutex_);
   config_ = std::move(changed);
   settings_.evaluate = settings.evaluate;
   settings_.generate = settings.generate;
   settings_.checkpoint = settings.checkpoint;
-  settings_.trace = settings.trace;
 }
 
 void LocalEngine::set_property(Property property) {
