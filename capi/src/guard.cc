@@ -7,6 +7,7 @@
 #include <exception>
 #include <new>
 #include <stdexcept>
+#include <system_error>
 
 namespace plait {
 namespace {
@@ -56,6 +57,10 @@ int32_t fail_current(plait_error** err) {
     return report_no_memory(err);
   } catch (const std::length_error&) {
     return report_no_memory(err);
+  } catch (const std::system_error& error) {
+    // A thread that could not be started; files and clocks report errors of their own.
+    const bool is_full = error.code() == std::errc::resource_unavailable_try_again;
+    return is_full ? report_no_memory(err) : report_exception(error.what(), err);
   } catch (const std::exception& error) {
     return report_exception(error.what(), err);
   } catch (...) {

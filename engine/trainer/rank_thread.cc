@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <string>
+#include <cstdio>
 #include <utility>
 
 #include "kernels/base/error.h"
@@ -16,7 +16,8 @@ constexpr std::chrono::milliseconds kTick{100};
 
 RankThread::RankThread(int32_t rank, Clock& clock, const ThreadHooks& hooks, bool is_flushing)
     : clock_(clock) {
-  thread_ = std::thread([this, rank, hooks, is_flushing] { loop(rank, hooks, is_flushing); });
+  thread_ =
+      start_library_thread([this, rank, hooks, is_flushing] { loop(rank, hooks, is_flushing); });
 }
 
 RankThread::~RankThread() {
@@ -29,9 +30,10 @@ RankThread::~RankThread() {
 }
 
 void RankThread::loop(int32_t rank, const ThreadHooks& hooks, bool is_flushing) {
-  const std::string name = "plait-rank-" + std::to_string(rank);
-  enter_library_thread(name.substr(0, 15).c_str(), is_flushing);
-  if (hooks.start) hooks.start(name.c_str());
+  char name[32];
+  std::snprintf(name, sizeof name, "plait-rank-%d", rank);
+  enter_library_thread(name, is_flushing);
+  if (hooks.start) hooks.start(name);
   std::unique_lock lock(mutex_);
   while (!is_stopping_) {
     if (!has_task_) {

@@ -9,7 +9,11 @@
 #include <unistd.h>
 #include <xmmintrin.h>
 
-#include <string>
+#include <cstdio>
+#include <system_error>
+#include <utility>
+
+#include "kernels/base/error.h"
 
 namespace plait {
 namespace {
@@ -42,29 +46,60 @@ uint32_t wait_for_change(std::atomic<uint32_t>& word, uint32_t value) {
   }
 }
 
+class AllSignalsBlocked {
+ public:
+  AllSignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before_);
+  }
+  ~AllSignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  AllSignalsBlocked(const AllSignalsBlocked&) = delete;
+  AllSignalsBlocked& operator=(const AllSignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
 }  // namespace
 
 void enter_library_thread(const char* name, bool is_flushing) {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
-  pthread_setname_np(pthread_self(), name);
+  char shown[16];  // the longest that Linux takes
+  std::snprintf(shown, sizeof shown, "%s", name);
+  pthread_setname_np(pthread_self(), shown);
   fesetenv(FE_DFL_ENV);
   if (is_flushing) _mm_setcsr(_mm_getcsr() | 0x8040u);
 }
 
-ThreadPool::ThreadPool(int threads, const ThreadHooks& hooks, bool is_flushing)
-    : threads_(threads < 1 ? 1 : threads) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, &before);  // workers start with every signal blocked
-  for (int i = 1; i < threads_; ++i) {
-    workers_.emplace_back([this, i, hooks, is_flushing] { work(i, hooks, is_flushing); });
+std::thread start_library_thread(std::function<void()> body) {
+  const AllSignalsBlocked blocked;
+  try {
+    return std::thread(std::move(body));
+  } catch (const std::system_error& error) {
+    throw Error("no_memory", "a thread could not be started").with("errno", error.code().value());
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::ThreadPool(int threads, const ThreadHooks& hooks, bool is_flushing)
+    : threads_(threads < 1 ? 1 : threads) {
+  workers_.reserve(static_cast<size_t>(threads_ - 1));
+  try {
+    for (int i = 1; i < threads_; ++i) {
+      workers_.push_back(
+          start_library_thread([this, i, hooks, is_flushing] { work(i, hooks, is_flushing); }));
+    }
+  } catch (...) {
+    stop();
+    throw;
+  }
+}
+
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   is_stopping_.store(true, std::memory_order_release);
   epoch_.fetch_add(1, std::memory_order_acq_rel);
   futex_wake(epoch_, threads_);
@@ -72,9 +107,10 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::work(int worker, const ThreadHooks& hooks, bool is_flushing) {
-  const std::string name = "plait-compute-" + std::to_string(worker);
-  enter_library_thread(name.substr(0, 15).c_str(), is_flushing);
-  if (hooks.start) hooks.start(name.c_str());
+  char name[32];  // no memory is asked for where nobody could be told that there is none
+  std::snprintf(name, sizeof name, "plait-compute-%d", worker);
+  enter_library_thread(name, is_flushing);
+  if (hooks.start) hooks.start(name);
   uint32_t seen = 0;
   for (;;) {
     seen = wait_for_change(epoch_, seen);

@@ -23,6 +23,10 @@ struct ThreadHooks {
 /// floating-point modes at their defaults (denormals kept unless `is_flushing`).
 void enter_library_thread(const char* name, bool is_flushing);
 
+/// A thread that starts with every signal blocked, so that no handler of the host runs in it.
+/// Throws `no_memory` when the system has no room for one.
+std::thread start_library_thread(std::function<void()> body);
+
 class ThreadPool {
  public:
   /// `threads` ≥ 1 counts the caller of `run`: threads − 1 workers are started.
@@ -47,6 +51,7 @@ class ThreadPool {
     int64_t chunks = 0;
   };
   void work(int worker, const ThreadHooks& hooks, bool is_flushing);
+  void stop();
   void take_chunks(int worker);
 
   const int threads_;
