@@ -151,9 +151,7 @@ int64_t TrainConfig::batch_at(int64_t samples) const {
   if (!batch_ramp || batch_ramp->first >= global_batch) return global_batch;
   const int64_t increments = samples / batch_ramp->samples;
   const int64_t missing = global_batch - batch_ramp->first;
-  if (increments >= (missing + batch_ramp->increment - 1) / batch_ramp->increment) {
-    return global_batch;
-  }
+  if (increments > (missing - 1) / batch_ramp->increment) return global_batch;
   return batch_ramp->first + increments * batch_ramp->increment;
 }
 
