@@ -34,6 +34,14 @@ int64_t status_value(const std::string& key) {
   return -1;
 }
 
+bool falls_to(int64_t (*measure)(), int64_t count) {
+  for (int i = 0; i < 1000; ++i) {
+    if (measure() <= count) return true;
+    usleep(1000);
+  }
+  return false;
+}
+
 template <class T>
 std::string hex(const T& value) {
   std::ostringstream out;
@@ -72,13 +80,9 @@ int64_t descriptor_count() { return entries("/proc/self/fd") - 1; }
 
 int64_t thread_count() { return status_value("Threads"); }
 
-bool has_threads(int64_t count) {
-  for (int i = 0; i < 1000; ++i) {
-    if (thread_count() <= count) return true;
-    usleep(1000);
-  }
-  return false;
-}
+bool has_threads(int64_t count) { return falls_to(thread_count, count); }
+
+bool has_descriptors(int64_t count) { return falls_to(descriptor_count, count); }
 
 int64_t heap_bytes() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

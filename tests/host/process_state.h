@@ -9,9 +9,11 @@ namespace host {
 
 int64_t descriptor_count();
 int64_t thread_count();
-/// True when the process has at most `count` threads within a second: a joined thread stays in the
-/// kernel's list for a moment.
+/// True when the process has at most `count` threads, or descriptors, within a second: a joined
+/// thread stays in the kernel's list for a moment, and one of an operation closes its files after
+/// its end was announced.
 bool has_threads(int64_t count);
+bool has_descriptors(int64_t count);
 /// Bytes that malloc has handed out and not got back; 0 under sanitizers.
 int64_t heap_bytes();
 /// Resident memory in bytes.
