@@ -17,8 +17,12 @@ namespace {
 
 class PosixFile final : public File {
  public:
-  PosixFile(int descriptor, std::string path) : descriptor_(descriptor), path_(std::move(path)) {}
-  ~PosixFile() override { ::close(descriptor_); }
+  /// Made before its descriptor: nothing may fail between the opening and `own`.
+  explicit PosixFile(std::string path) : path_(std::move(path)) {}
+  ~PosixFile() override {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  void own(int descriptor) { descriptor_ = descriptor; }
   PosixFile(const PosixFile&) = delete;
   PosixFile& operator=(const PosixFile&) = delete;
 
@@ -59,16 +63,17 @@ class PosixFile final : public File {
   const std::string& path() const override { return path_; }
 
  private:
-  int descriptor_;
+  int descriptor_ = -1;
   std::string path_;
 };
 
 class PosixFiles final : public Files {
  public:
   std::unique_ptr<File> open_read(const std::string& path) override {
+    auto file = std::make_unique<PosixFile>(path);
     const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor < 0) throw errno_error(errno, "open", path);
-    auto file = std::make_unique<PosixFile>(descriptor, path);
+    file->own(descriptor);
     struct stat info {};
     if (::fstat(descriptor, &info) != 0) throw errno_error(errno, "stat", path);
     if (!S_ISREG(info.st_mode))
@@ -78,12 +83,14 @@ class PosixFiles final : public Files {
 
   std::unique_ptr<File> create(const std::string& path, bool must_be_new) override {
     const int flags = O_RDWR | O_CREAT | O_CLOEXEC | (must_be_new ? O_EXCL : O_TRUNC);
+    auto file = std::make_unique<PosixFile>(path);
     const int descriptor = ::open(path.c_str(), flags, 0666);
     if (descriptor < 0 && errno == EEXIST) {
       throw Error("target_exists", "the file exists already").with("path", path);
     }
     if (descriptor < 0) throw errno_error(errno, "create", path);
-    return std::make_unique<PosixFile>(descriptor, path);
+    file->own(descriptor);
+    return file;
   }
 
   bool exists(const std::string& path) override {
@@ -104,16 +111,15 @@ class PosixFiles final : public Files {
   }
 
   std::vector<std::string> list(const std::string& directory) override {
-    DIR* stream = ::opendir(directory.c_str());
+    const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(directory.c_str()), &::closedir);
     if (stream == nullptr) throw errno_error(errno, "open directory", directory);
     std::vector<std::string> names;
     errno = 0;
-    while (const dirent* entry = ::readdir(stream)) {
+    while (const dirent* entry = ::readdir(stream.get())) {
       const std::string name = entry->d_name;
       if (name != "." && name != "..") names.push_back(name);
     }
     const int failure = errno;
-    ::closedir(stream);
     if (failure != 0) throw errno_error(failure, "list", directory);
     std::sort(names.begin(), names.end());
     return names;
