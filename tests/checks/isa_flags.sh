@@ -8,7 +8,7 @@ database=build/release/compile_commands.json
 [ -f $database ] || { echo "not ok - $database is missing"; exit 1; }
 files="kernels/base/random.cc kernels/device/isa.cc kernels/device/thread_pool.cc kernels/ops/linear.cc
   kernels/reference/linear.cc kernels/cpu/rotary.cc kernels/cpu/span.cc kernels/cpu/linear_onednn.cc
-  engine/config/values.cc engine/schedule/generator.cc engine/data/token_file.cc engine/layers/linear.cc
+  engine/config/values.cc engine/schedule/generate.cc engine/data/token_file.cc engine/layers/linear.cc
   engine/model/block.cc engine/optimizer/optimizer.cc engine/pipeline/executor.cc
   engine/trainer/rank.cc checkpoint/safetensors.cc capi/src/engine.cc bindings/cli/main.cc"
 work=$(mktemp -d)
