@@ -18,6 +18,7 @@ struct ProductCeilings {
   Ceiling fma;       ///< fp32
   Ceiling bf16_dot;  ///< vdpbf16ps
   Ceiling amx;
+  bool is_dot_faster = false;  ///< vdpbf16ps than FMA, on one thread in turns
   /// Fastest way to multiply bfloat16 matrices: the machine has AMX, or else whatever is fastest.
   double bf16() const;
   const char* bf16_name() const;  ///< "amx", "dot" or "fma"

@@ -14,7 +14,7 @@ def better(a, b):
     for key in ("fma", "bf16_dot", "amx"):
         if b[key]["rate"] > out[key]["rate"]:
             out[key] = b[key]
-    out["bf16"] = max(a["bf16"], b["bf16"])
+    out["bf16"] = out[out["bf16_name"] if out["bf16_name"] != "dot" else "bf16_dot"]["rate"]
     return out
 
 
@@ -34,13 +34,13 @@ def target(case, c):
 
 def add_row(table, case, c):
     if case["wrong"]:
-        table.failed(f"{case['op']} {case['what']} {case['pass']} {case['dtype']}", case["wrong"])
+        table.failed(f"{case['shape']} {case['op']} {case['what']} {case['pass']} {case['dtype']}", case["wrong"])
         return
     work, unit = (case["flops"], "GFLOP/s") if case["flops"] else (case["bytes"], "GB/s")
     rate = work / case["seconds"]
     share = 100 * rate / ceiling(case["bound"], c)
-    name = case["op"] if case["op"] in case["what"] or case["op"] == "linear" else f"{case['op']}:"
-    what = f"{case['shape']} {'' if name == 'linear' else name + ' '}{case['what']}"
+    name = "" if case["op"] in ("linear", "logits") else f"{case['op']}: "
+    what = f"{case['shape']} {name}{case['what']}"
     note = f"of {case['bound']}; {case['kernel']}; {case['runs']} runs"
     table.row(what, case["pass"], case["dtype"], case["seconds"], f"{rate / 1e9:.1f} {unit}", share, target(case, c),
               case["spread"], note)
@@ -51,7 +51,8 @@ def add_sums(table, group, c):
     for shape in ("b4", "c"):
         for dtype in ("bf16", "fp32"):
             for step in ("forward", "backward input", "backward weight"):
-                cases = [g for g in group if (g["op"], g["shape"], g["dtype"], g["pass"]) == ("linear", shape, dtype, step)]
+                wanted = ("linear", shape, dtype, step)
+                cases = [g for g in group if (g["op"], g["shape"], g["dtype"], g["pass"]) == wanted]
                 if not cases or any(g["wrong"] for g in cases):
                     continue
                 flops, seconds = sum(g["flops"] for g in cases), sum(g["seconds"] for g in cases)

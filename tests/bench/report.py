@@ -10,19 +10,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import op_rows  # noqa: E402
 import step_rows  # noqa: E402
+from machine import check_idle  # noqa: E402
 from table import Table  # noqa: E402
-
-
-def busy_share(seconds=1.0):
-    """Share of all cores that was busy or taken by the hypervisor, 0 to 1."""
-    def read():
-        with open("/proc/stat") as stat:
-            values = [int(v) for v in stat.readline().split()[1:9]]
-        return sum(values), values[3] + values[4]
-    total, idle = read()
-    time.sleep(seconds)
-    total_after, idle_after = read()
-    return 1.0 - (idle_after - idle) / max(1, total_after - total)
 
 
 def processor():
@@ -34,14 +23,6 @@ def processor():
 def commit():
     done = subprocess.run(["git", "-C", HERE, "describe", "--always", "--dirty"], capture_output=True, text=True)
     return done.stdout.strip() or "unknown commit"
-
-
-def check_idle(table, where):
-    share = busy_share()
-    if share > 0.05:
-        table.note(f"NOT IDLE {where}: {share:.0%} of the cores are busy with something else; what follows is too slow")
-    else:
-        table.note(f"idle {where}: {share:.0%} of the cores busy")
 
 
 def ceilings(table, bin_dir):

@@ -5,17 +5,21 @@ import os
 import statistics
 import subprocess
 import tempfile
+import time
 
 import shapes
+from machine import check_idle
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# Memory that stays in the heap, in large pages where the kernel has them; one thread to a core.
+# Memory that stays in the heap, in large pages where the kernel has them.
 TUNED = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184"
-                           ":glibc.malloc.top_pad=268435456",
-         "OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}
+                           ":glibc.malloc.top_pad=268435456"}
 SETTINGS = {"eager": ("eager", {}), "eager, malloc tuned": ("eager", TUNED),
             "chunked loss, malloc tuned": ("chunked", TUNED), "compile, malloc tuned": ("compile", TUNED)}
 COMPILE_LIMIT = 300  # seconds
+TRIALS_LIMIT = 900  # seconds of a run, for each PyTorch, after which only one setting is tried
+LONG_STEP = 8  # seconds: --quick runs such a rival once
+QUICK_RIVALS = ("a", "b1", "d")  # shapes that --quick compares
 
 
 def cores():
@@ -74,6 +78,7 @@ class Torch:
         self.best = {}  # (family of sizes, dtype) → setting
         self.cache = os.path.join(os.path.abspath("build"), "bench", "inductor")
         self.why_not = {}
+        self.begin = time.time()
 
     def run(self, shape_name, dtype, setting, seconds, least, most=20):
         mode, extra = SETTINGS[setting]
@@ -95,9 +100,12 @@ class Torch:
                    shapes.SHAPES[shape_name].torch_vocabulary)
         return out
 
-    def settings(self, shape_name, dtype, is_quick):
+    def settings(self, shape_name, dtype, is_quick, count):
         """Those worth a trial: the plain one on two shapes, chunks of logits where there are many ids."""
         names = ["eager, malloc tuned"]
+        if time.time() - self.begin > TRIALS_LIMIT * count:
+            self.why_not[f"{shape_name} {dtype}"] = "one setting alone was tried: the run takes too long"
+            return names
         if shape_name in ("a", "b1"):
             names.insert(0, "eager")
         if shape_name != "a" and not is_quick:
@@ -106,13 +114,13 @@ class Torch:
             names.append("compile, malloc tuned")
         return names
 
-    def trials(self, shape_name, dtype, is_quick):
+    def trials(self, shape_name, dtype, is_quick, count):
         """Setting → result. The largest shape takes what was best for its model at batch 1."""
         kin = ("b1", dtype)
         if shape_name == "b4" and kin in self.best:
             return {self.best[kin]: self.run(shape_name, dtype, self.best[kin], 4, 1)}
         return {setting: self.run(shape_name, dtype, setting, 4, 1)
-                for setting in self.settings(shape_name, dtype, is_quick)}
+                for setting in self.settings(shape_name, dtype, is_quick, count)}
 
 
 def add_step(table, shape_name, compute, runs):
@@ -123,32 +131,29 @@ def add_step(table, shape_name, compute, runs):
     ceilings = [run[when] for run in runs for when in ("ceilings_before", "ceilings_after")]
     peak = max(c["bf16"] if key == "bf16" else c["fma"]["rate"] for c in ceilings)
     is_amx = compute == "bf16" and ceilings[0]["amx"]["rate"] > 0
-    applied = "AMX" if is_amx else "vdpbf16ps" if key == "bf16" and ceilings[0]["bf16_name"] == "dot" else "FMA"
+    is_dot = key == "bf16" and ceilings[0]["bf16_name"] == "dot"
+    applied = "AMX" if is_amx else "vdpbf16ps" if is_dot else "FMA"
     table.row(shape.name, "step", compute, seconds, f"{shape.tokens / seconds:.0f} tokens/s",
               100 * shape.flops / seconds / peak, shapes.STEP_SHARE["amx" if is_amx else "fma"][shape_name],
               quartile_spread(times), f"of {applied} {peak / 1e9:.0f} GFLOP/s; model FLOPs; {len(times)} steps")
     memory = min(run["peak_bytes"] for run in runs)
     limit = shapes.STEP_MEMORY.get((shape_name, compute))
+    ledger = f"ledger {last['ledger_bytes'] / 1e9:.2f} GB"
     if limit is None:
-        table.row("", "peak memory", "", rate=f"{memory / 1e9:.2f} GB", note=f"ledger {last['ledger_bytes'] / 1e9:.2f} GB")
+        table.row(shape.name, "peak memory", compute, share=memory / 1e9, unit="GB", note=ledger)
     else:
-        table.row(shape.name, "peak memory", compute, rate=f"{memory / 1e9:.2f} GB", share=memory / limit[0],
-                  target=(1.0, limit[1] / limit[0]), unit="x", is_at_most=True,
-                  note=f"of {limit[0] / 1e9:g} GB; ledger {last['ledger_bytes'] / 1e9:.2f} GB")
+        table.row(shape.name, "peak memory", compute, share=memory / 1e9, target=(limit[0] / 1e9, limit[1] / 1e9),
+                  unit="GB", is_at_most=True, note=ledger)
     per_step = last["allocations"] / len(last["seconds"])
-    table.row("", "counts", "", note=f"allocations {per_step:g} a step{'' if per_step == 0 else ' (must be 0)'}, "
-              f"packs {last['packs']} ({last['packed_bytes'] / 1e6:.0f} MB), ops {last['operations']:g}")
+    table.row(shape.name, "counts", compute, note=f"allocations {per_step:g} a step, packs {last['packs']} ({last['packed_bytes'] / 1e6:.0f} MB), ops {last['operations']:g}")
     if per_step != 0:
         table.failed(f"{shape.name} {compute}", f"{last['allocations']} allocations in {len(last['seconds'])} steps")
     first = min(run["first_seconds"] for run in runs)
     table.row(shape.name, "first step", compute, first, share=first / seconds,
               target=(shapes.FIRST_STEP_RATIO, None), unit="x", is_at_most=True, note="over later ones")
     creation = min(run["creation_seconds"] for run in runs)
-    is_124m = shape_name in ("b1", "b4")
-    table.row(shape.name if is_124m else "", "creation", compute if is_124m else "", creation,
-              share=creation / shapes.CREATION_SECONDS if is_124m else None,
-              target=(1.0, None) if is_124m else None, unit="x", is_at_most=True,
-              note=f"of {shapes.CREATION_SECONDS:g} s" if is_124m else "")
+    target = (shapes.CREATION_SECONDS, None) if shape_name in ("b1", "b4") else None
+    table.row(shape.name, "creation", compute, share=creation, target=target, unit="s", is_at_most=True)
     return seconds, memory
 
 
@@ -159,18 +164,19 @@ def add_torch(table, torch, shape_name, dtype, plait, trials, runs, setting):
     memory = min(run["peak_bytes"] for run in runs)
     tried = ", ".join(f"{name} {statistics.median(out['seconds']) * 1e3:.0f} ms" if out else f"{name} failed"
                       for name, out in trials.items())
-    table.row(f"{shape.name}", f"PyTorch {torch.version}"[:16], dtype, seconds, f"{shape.tokens / seconds:.0f} tokens/s",
+    table.row(shape.name, f"PyTorch {torch.version}"[:16], dtype, seconds, f"{shape.tokens / seconds:.0f} tokens/s",
               spread=quartile_spread(times), note=f"{setting}; {runs[0]['optimizer']} AdamW; tried: {tried}")
-    table.row(f"{shape.name}", "speed / PyTorch", dtype, share=seconds / plait_seconds, target=shapes.TORCH_SPEED[dtype],
-              unit="x", note="of tokens/s" + ("" if seconds >= plait_seconds else "; SLOWER than PyTorch"))
+    table.row(shape.name, "speed / PyTorch", dtype, share=seconds / plait_seconds,
+              target=shapes.TORCH_SPEED[dtype], unit="x", note="of tokens/s" + ("" if seconds >= plait_seconds else "; SLOWER than PyTorch"))
     least = min([memory] + [out["peak_bytes"] for out in trials.values() if out])
-    table.row(f"{shape.name}", "mem. / PyTorch", dtype, rate=f"{plait_memory / 1e9:.2f} GB", share=plait_memory / memory,
-              target=(shapes.TORCH_MEMORY, None), unit="x", is_at_most=True,
+    table.row(shape.name, "mem. / PyTorch", dtype, rate=f"{plait_memory / 1e9:.2f} GB",
+              share=plait_memory / memory, target=(shapes.TORCH_MEMORY, None), unit="x", is_at_most=True,
               note=f"of {memory / 1e9:.2f} GB; least of its settings {least / 1e9:.2f} GB")
 
 
 def run_case(table, plait, torches, shape_name, dtype, is_quick):
     shape = shapes.SHAPES[shape_name]
+    check_idle(table, f"before {shape.name} {dtype}", 0.4, is_quiet=True)
     seconds = 2 if is_quick else 6
     least = 2 if is_quick or torches else 3
     runs = [plait.steps(shape, dtype, seconds, least)]
@@ -178,7 +184,7 @@ def run_case(table, plait, torches, shape_name, dtype, is_quick):
         return
     rivals = []
     for torch in torches:
-        trials = torch.trials(shape_name, dtype, is_quick)
+        trials = torch.trials(shape_name, dtype, is_quick, len(torches))
         good = {name: out for name, out in trials.items() if out}
         if not good:
             table.failed(f"{shape.name} {dtype} in PyTorch {torch.version}", str(torch.why_not))
@@ -189,6 +195,8 @@ def run_case(table, plait, torches, shape_name, dtype, is_quick):
     if rivals:
         runs.append(plait.steps(shape, dtype, seconds, least))
         for torch, _, best, theirs in rivals:
+            if is_quick and theirs[0]["seconds"][0] > LONG_STEP:
+                continue
             theirs.append(torch.run(shape_name, dtype, best, seconds, 1))
     elif not is_quick:
         runs.append(plait.steps(shape, dtype, seconds, least))
@@ -209,7 +217,7 @@ def median_seconds(plait, name, keys, *options):
 
 
 def add_threads_and_accumulation(table, plait):
-    """Rows V3 and V4 of what went wrong elsewhere: pools per thread, and a pass over gradients per micro-batch."""
+    """What other engines paid for: a pool for each calling thread, a pass over gradients for each micro-batch."""
     keys = {**shapes.SHAPES["a"].plait_keys("bf16", cores()), "train.global_batch": 4, "layout.micro_batch": 4}
     times = [median_seconds(plait, "threads", keys, *options) for options in ((), ("--other-thread",))]
     if None not in times:
@@ -232,25 +240,33 @@ def run(table, bin_dir, is_quick, wanted, pythons):
     names = wanted or list(shapes.SHAPES)
     for dtype in ("bf16", "fp32"):
         for name in names:
-            if is_quick and torches and name == "b4":
-                table.note(f"{shapes.SHAPES[name].name} {dtype} left out: --quick")
+            if is_quick and not wanted and name == "b4":
                 continue
-            run_case(table, plait, torches, name, dtype, is_quick)
+            rivals = torches if wanted or not is_quick or name in QUICK_RIVALS else []
+            run_case(table, plait, rivals, name, dtype, is_quick)
     if not wanted:
         add_threads_and_accumulation(table, plait)
-    notes(table, torches, is_quick)
+    notes(table, torches, is_quick, wanted)
 
 
-def notes(table, torches, is_quick):
+def notes(table, torches, is_quick, wanted):
     table.note("the whole batch is one micro-batch, dropout 0, random tokens; FLOPs count causal attention whole and "
                "real ids only; memory is VmHWM of the whole process")
     for torch in torches:
-        table.note(f"PyTorch {torch.version}: scaled_dot_product_attention, autocast in bf16, runs in turns with Plait "
-                   "(each twice), best of its settings counts")
+        table.note(f"PyTorch {torch.version}: scaled_dot_product_attention, autocast in bf16, in turns with Plait, best "
+                   "of its settings counts")
         for setting, why in torch.why_not.items():
             table.note(f"PyTorch {torch.version}, {setting}: {why}")
-        table.note("left out: " + ("torch.compile and chunked loss (--quick); " if is_quick else "")
-                   + "trials of every setting on (b) B4, which takes the best of (b) B1; eager without malloc tuning on "
-                   "(c) and (d); llm.c and other peers; parallel runs")
+    out = ["llm.c and other peers", "parallel runs", "four ranks on two cores"]
+    if wanted:
+        out.insert(0, "shapes not named by --shape")
+    elif is_quick:
+        out.insert(0, "(b) B4 (--quick)")
     if not torches:
-        table.note("left out: PyTorch (--torch PYTHON), other peers, parallel runs")
+        out.insert(0, "PyTorch (--torch PYTHON)")
+    else:
+        out.insert(0, "trials of every setting on (b) B4, which takes the best of (b) B1, and of eager without malloc "
+                      "tuning on (c) and (d)")
+        if is_quick:
+            out.insert(0, "torch.compile, chunked loss, and PyTorch on (c) (--quick)")
+    table.note("left out: " + "; ".join(out))

@@ -6,8 +6,7 @@ NAMES = ("what", "pass", "type", "ms", "rate", "share", "floor→aim", "spread")
 
 class Table:
     def __init__(self):
-        self.failures, self.below, self.reached = [], [], 0
-        self.has_head = False
+        self.failures, self.missed, self.reached = [], [], 0
 
     def section(self, title):
         print(f"\n{title}")
@@ -20,23 +19,21 @@ class Table:
 
     def row(self, what, when, dtype, seconds=None, rate="", share=None, target=None, spread=None, note="", unit="%",
             is_at_most=False):
-        """`share` in percent, or a ratio (unit "x"). `target` (floor, aim) marks the row when its floor is missed."""
+        """`share` is in percent, or of another `unit`. `target` (floor, aim) marks the row when its floor is missed."""
+        digits = 1 if unit == "%" else 2
         cells = [what, when, dtype, "" if seconds is None else f"{seconds * 1e3:.2f}", rate,
-                 "" if share is None else f"{share:.1f} %" if unit == "%" else f"{share:.2f} x", "",
-                 "" if spread is None else f"{spread:.1%}"]
+                 "" if share is None else f"{share:.{digits}f} {unit}", "", "" if spread is None else f"{spread:.1%}"]
         if target is not None:
             floor, aim = target
-            cells[6] = (f"{'≤ ' if is_at_most else ''}{floor:g}" + ("" if aim is None else f" → {aim:g}")
-                        + (" %" if unit == "%" else " x"))
-            if share is not None:
-                # What rounds to the floor meets it.
-                digits = 1 if unit == "%" else 2
-                is_below = round(share, digits) > floor if is_at_most else round(share, digits) < floor
-                if is_below:
-                    self.below.append(" ".join(f"{what} {when} {dtype}".split()))
-                    note = f"BELOW {note}" if note else "BELOW"
-                else:
-                    self.reached += 1
+            bounds = f"{floor:g}" if aim is None else f"{floor:g} → {aim:g}"
+            cells[6] = f"{'≤ ' if is_at_most else ''}{bounds} {unit}"
+            # What rounds to the floor meets it.
+            value = round(share, digits)
+            if value > floor if is_at_most else value < floor:
+                self.missed.append(" ".join(f"{what} {when} {dtype}".split()))
+                note = f"MISSED {note}".rstrip()
+            else:
+                self.reached += 1
         self._line(cells, note)
 
     def note(self, text):
@@ -47,9 +44,9 @@ class Table:
         print(f"  ! {what} FAILED: {why}", flush=True)
 
     def end(self, seconds):
-        print(f"\nTook {seconds / 60:.1f} min. {self.reached} values reach their floor, {len(self.below)} do not"
+        print(f"\nTook {seconds / 60:.1f} min. {self.reached} values reach their floor, {len(self.missed)} do not"
               + (f", {len(self.failures)} failed" if self.failures else "") + ".")
-        for what in self.below:
-            print(f"  below: {what}")
+        for what in self.missed:
+            print(f"  missed: {what}")
         for what in self.failures:
             print(f"  failed: {what}")

@@ -100,7 +100,8 @@ class Model(nn.Module):
             x = block(x, rotary)
         x = self.norm(x)
         if self.is_chunked:
-            weight = self.head.weight.to(torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype)
+            dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
+            weight = self.head.weight.to(dtype)
             return F.linear_cross_entropy(x.flatten(0, 1).to(weight.dtype), weight, targets.view(-1),
                                           options=nn.LinearCrossEntropyOptions())
         logits = self.head(x)
