@@ -102,7 +102,7 @@ run_sanitizer() { # asan | tsan
   fi
   while IFS=$'\t' read -r label program limit; do
     [[ $label =~ ^($labels)$ ]] || continue
-    ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+    ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:use_sigaltstack=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
       TSAN_OPTIONS=halt_on_error=1:suppressions=$PWD/tests/support/tsan.supp \
       run_program "$1" "$program" $((limit * 4))
   done <"build/$1/tests.txt"
