@@ -145,7 +145,8 @@ def add_step(table, shape_name, compute, runs):
         table.row(shape.name, "peak memory", compute, share=memory / 1e9, target=(limit[0] / 1e9, limit[1] / 1e9),
                   unit="GB", is_at_most=True, note=ledger)
     per_step = last["allocations"] / len(last["seconds"])
-    table.row(shape.name, "counts", compute, note=f"allocations {per_step:g} a step, packs {last['packs']} ({last['packed_bytes'] / 1e6:.0f} MB), ops {last['operations']:g}")
+    table.row(shape.name, "counts", compute, note=f"allocations {per_step:g} a step, packs {last['packs']} "
+              f"({last['packed_bytes'] / 1e6:.0f} MB), ops {last['operations']:g}")
     if per_step != 0:
         table.failed(f"{shape.name} {compute}", f"{last['allocations']} allocations in {len(last['seconds'])} steps")
     first = min(run["first_seconds"] for run in runs)
@@ -167,7 +168,8 @@ def add_torch(table, torch, shape_name, dtype, plait, trials, runs, setting):
     table.row(shape.name, f"PyTorch {torch.version}"[:16], dtype, seconds, f"{shape.tokens / seconds:.0f} tokens/s",
               spread=quartile_spread(times), note=f"{setting}; {runs[0]['optimizer']} AdamW; tried: {tried}")
     table.row(shape.name, "speed / PyTorch", dtype, share=seconds / plait_seconds,
-              target=shapes.TORCH_SPEED[dtype], unit="x", note="of tokens/s" + ("" if seconds >= plait_seconds else "; SLOWER than PyTorch"))
+              target=shapes.TORCH_SPEED[dtype], unit="x",
+              note="of tokens/s" + ("" if seconds >= plait_seconds else "; SLOWER than PyTorch"))
     least = min([memory] + [out["peak_bytes"] for out in trials.values() if out])
     table.row(shape.name, "mem. / PyTorch", dtype, rate=f"{plait_memory / 1e9:.2f} GB",
               share=plait_memory / memory, target=(shapes.TORCH_MEMORY, None), unit="x", is_at_most=True,
@@ -253,8 +255,8 @@ def notes(table, torches, is_quick, wanted):
     table.note("the whole batch is one micro-batch, dropout 0, random tokens; FLOPs count causal attention whole and "
                "real ids only; memory is VmHWM of the whole process")
     for torch in torches:
-        table.note(f"PyTorch {torch.version}: scaled_dot_product_attention, autocast in bf16, in turns with Plait, best "
-                   "of its settings counts")
+        table.note(f"PyTorch {torch.version}: scaled_dot_product_attention, autocast in bf16, in turns with Plait, "
+                   "best of its settings counts")
         for setting, why in torch.why_not.items():
             table.note(f"PyTorch {torch.version}, {setting}: {why}")
     out = ["llm.c and other peers", "parallel runs", "four ranks on two cores"]
