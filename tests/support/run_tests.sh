@@ -86,7 +86,8 @@ run_scripts() {
   done
 }
 
-# ThreadSanitizer has something to see only where threads are.
+# ThreadSanitizer has something to see only where threads are. A test that keeps its handles to the end
+# of the process keeps a finished thread too, so leaked threads are counted elsewhere (tests/host).
 threaded='device|ops|kernels|data|trainer|capi|host'
 
 run_sanitizer() { # asan | tsan
@@ -103,7 +104,7 @@ run_sanitizer() { # asan | tsan
   while IFS=$'\t' read -r label program limit; do
     [[ $label =~ ^($labels)$ ]] || continue
     ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:use_sigaltstack=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-      TSAN_OPTIONS=halt_on_error=1:suppressions=$PWD/tests/support/tsan.supp \
+      TSAN_OPTIONS=halt_on_error=1:report_thread_leaks=0:suppressions=$PWD/tests/support/tsan.supp \
       run_program "$1" "$program" $((limit * 4))
   done <"build/$1/tests.txt"
 }
