@@ -3,7 +3,7 @@
 add_library(plait_flags INTERFACE)
 target_include_directories(plait_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/capi/include)
 target_compile_options(plait_flags INTERFACE -Wall -Wextra -Wno-psabi
-  $<$<COMPILE_LANGUAGE:CXX>:-fno-gnu-unique> $<$<BOOL:${PLAIT_WERROR}>:-Werror>)
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-gnu-unique> $<$<BOOL:${PLAIT_WERROR}>:-Werror>)
 if(PLAIT_SANITIZE)
   target_compile_options(plait_flags INTERFACE -fsanitize=${PLAIT_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(plait_flags INTERFACE -fsanitize=${PLAIT_SANITIZE})
