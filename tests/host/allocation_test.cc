@@ -287,6 +287,7 @@ TEST_CASE("A5: data, tokens and weights", "[allocation]") {
   host::write_tiny_gpt2(folder.path("m"));
   folder.write("d.bin", std::string(400, '\1'));
   const std::string model = folder.path("m"), text = folder.write("text", "some text\nand more\n");
+  const std::string out = folder.path("out");
   const host::Context context = host::make_context();
   const host::Config config = host::small_config(
       context, "{\"data.train\":\"" + folder.path("d.bin") + "\",\"model.vocab_size\":300}");
@@ -302,8 +303,8 @@ TEST_CASE("A5: data, tokens and weights", "[allocation]") {
     host::Op op;
     int32_t code = plait_tokenizer_open(context, "byte", nullptr, tokenizer.out(), err);
     if (code == PLAIT_OK) {
-      code = plait_tokenizer_encode_file(tokenizer, config, text.c_str(),
-                                         folder.path("out").c_str(), op.out(), err);
+      code =
+          plait_tokenizer_encode_file(tokenizer, config, text.c_str(), out.c_str(), op.out(), err);
     }
     return code == PLAIT_OK ? plait_op_wait(op, 60000, err) : code;
   });
