@@ -286,8 +286,7 @@ TEST_CASE("A5: data, tokens and weights", "[allocation]") {
   const host::Folder folder;
   host::write_tiny_gpt2(folder.path("m"));
   folder.write("d.bin", std::string(400, '\1'));
-  const std::string model = folder.path("m"), output = folder.path("out");
-  const std::string text = folder.write("text", "some text\nand more\n");
+  const std::string model = folder.path("m"), text = folder.write("text", "some text\nand more\n");
   const std::string out = folder.path("out");
   const host::Context context = host::make_context();
   const host::Config config = host::small_config(
