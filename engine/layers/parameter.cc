@@ -28,21 +28,44 @@ Parameter* Unit::add(const Shape& shape, std::vector<Segment> segments) {
   return parameters_.back().get();
 }
 
-void Unit::allocate(Device& device, DType dtype, int64_t shards) {
+void Unit::seal(DType dtype, int64_t shards) {
   dtype_ = dtype;
   elements_ = round_up(elements_, kUnitAlignment * shards);
-  weights_ = device.allocate(elements_ * dtype_size(dtype), MemoryCategory::kWeights);
-  gradients_ = device.allocate(elements_ * dtype_size(DType::kFloat32), MemoryCategory::kGradients);
+}
+
+void Unit::bind_weights(TensorView flat) {
+  weights_ = flat;
   for (const auto& parameter : parameters_) {
-    parameter->weight =
-        weights_.view(dtype, parameter->shape, parameter->offset * dtype_size(dtype));
-    parameter->gradient = gradients_.view(DType::kFloat32, parameter->shape,
-                                          parameter->offset * dtype_size(DType::kFloat32));
+    parameter->weight = flat.slice_rows(parameter->offset, parameter->shape.elements())
+                            .reshaped(parameter->shape);
   }
-  if (second_ == nullptr) return;
-  second_gradients_ = device.allocate(second_->shape.elements() * dtype_size(DType::kFloat32),
-                                      MemoryCategory::kGradients);
-  second_->second_gradient = second_gradients_.view(DType::kFloat32, second_->shape);
+}
+
+void Unit::bind_gradients(TensorView flat) {
+  gradients_ = flat;
+  for (const auto& parameter : parameters_) {
+    parameter->gradient = flat.slice_rows(parameter->offset, parameter->shape.elements())
+                              .reshaped(parameter->shape);
+  }
+}
+
+void Unit::bind_second_gradients(TensorView flat) {
+  second_gradients_ = flat;
+  second_->second_gradient =
+      flat.slice_rows(second_->offset, second_->shape.elements()).reshaped(second_->shape);
+}
+
+UnitMemory::UnitMemory(Unit& unit, Device& device) {
+  const Shape flat{unit.elements()};
+  const auto allocate = [&](DType dtype, MemoryCategory category, Buffer* buffer) {
+    *buffer = device.allocate(flat.elements() * dtype_size(dtype), category);
+    return buffer->view(dtype, flat);
+  };
+  unit.bind_weights(allocate(unit.dtype(), MemoryCategory::kWeights, &weights_));
+  unit.bind_gradients(allocate(DType::kFloat32, MemoryCategory::kGradients, &gradients_));
+  if (!unit.has_second_gradient()) return;
+  unit.bind_second_gradients(
+      allocate(DType::kFloat32, MemoryCategory::kGradients, &second_gradients_));
 }
 
 Segment whole_segment(std::string name, const Shape& shape, int64_t first_row,
