@@ -2,73 +2,207 @@
 
 #include <algorithm>
 
-namespace plait {
+#include "kernels/base/error.h"
 
-Executor::Executor(Stage& stage, Clock& clock, int64_t slots, int64_t max_rows)
-    : stage_(stage), clock_(clock), slots_(static_cast<size_t>(slots)), ring_(kRing) {
-  for (SlotBuffers& slot : slots_) {
-    for (auto* buffer : {&slot.tokens, &slot.targets, &slot.positions, &slot.first_visible}) {
-      buffer->resize(static_cast<size_t>(max_rows));
+namespace plait {
+namespace {
+
+bool closes_step(Operation operation) {
+  return operation == Operation::kReduce || operation == Operation::kStep;
+}
+
+/// Whether an instruction belongs to the part. What follows `step` closes it.
+bool belongs(ListPart part, Operation operation, bool is_after_step) {
+  if (part == ListPart::kWhole) return true;
+  return (closes_step(operation) || is_after_step) == (part == ListPart::kClose);
+}
+
+}  // namespace
+
+struct Executor::Running {
+  OpContext& context;
+  const RunArguments& arguments;
+};
+
+Executor::Executor(const Options& options) : options_(options) {
+  for (int64_t count : options_.slots) {
+    std::vector<SlotBuffers> slots(static_cast<size_t>(count));
+    for (SlotBuffers& slot : slots) {
+      for (auto* buffer : {&slot.tokens, &slot.targets, &slot.positions, &slot.first_visible}) {
+        buffer->resize(static_cast<size_t>(options_.max_rows));
+      }
     }
+    slots_.push_back(std::move(slots));
   }
 }
 
-Pass Executor::make_pass(OpContext& context, const RunArguments& arguments, int64_t micro) {
-  const SlotBuffers& slot = slot_of(micro);
-  Pass pass{context, arguments.batch, arguments.sequence};
+int64_t Executor::chunk(const Instruction& instruction) const {
+  return instruction.stage / options_.pipeline;
+}
+
+Stage& Executor::stage(const Instruction& instruction) const {
+  return *options_.chunks[static_cast<size_t>(chunk(instruction))];
+}
+
+/// Micro-batches that are alive in a stage are consecutive, so their remainders differ.
+int64_t Executor::slot(const Instruction& instruction) const {
+  return instruction.micro % options_.slots[static_cast<size_t>(chunk(instruction))];
+}
+
+Executor::SlotBuffers& Executor::buffers(const Instruction& instruction) {
+  return slots_[static_cast<size_t>(chunk(instruction))][static_cast<size_t>(slot(instruction))];
+}
+
+Pass Executor::make_pass(const Running& running, const Instruction& instruction) {
+  const RunArguments& arguments = running.arguments;
+  const SlotBuffers& slot = buffers(instruction);
+  Pass pass{running.context, arguments.batch, arguments.sequence};
   if (slot.has_documents) {
     pass.positions = slot.positions.data();
     pass.first_visible = slot.first_visible.data();
   }
-  pass.first_sample = arguments.first_sample + micro * arguments.batch;
+  pass.first_sample = arguments.first_sample + instruction.micro * arguments.batch;
   pass.is_training = arguments.is_training;
-  const bool is_first = micro == 0 && !arguments.is_accumulating;
+  const bool is_first = instruction.micro == 0 && !arguments.is_accumulating;
   pass.mode = is_first ? GradientMode::kOverwrite : GradientMode::kAccumulate;
   return pass;
 }
 
-MicroBatch Executor::make_micro(const RunArguments& arguments, int64_t micro) {
-  const SlotBuffers& slot = slot_of(micro);
+MicroBatch Executor::make_micro(const Running& running, const Instruction& instruction) {
+  const RunArguments& arguments = running.arguments;
+  const SlotBuffers& slot = buffers(instruction);
   MicroBatch batch;
   batch.tokens = slot.tokens.data();
   batch.targets = slot.targets.data();
   batch.gradient_scale = arguments.gradient_scale;
   batch.is_headless = arguments.is_headless;
   if (arguments.losses != nullptr) {
-    batch.losses = arguments.losses + micro * arguments.batch * arguments.sequence;
+    batch.losses = arguments.losses + instruction.micro * arguments.batch * arguments.sequence;
   }
   return batch;
 }
 
-void Executor::execute(OpContext& context, const Instruction& instruction,
-                       const RunArguments& arguments, RunResult* result) {
-  const int64_t micro = instruction.micro;
-  const auto slot = static_cast<int64_t>(static_cast<size_t>(micro) % slots_.size());
-  if (instruction.operation == Operation::kForward) {
-    context.check_aborted();
-    SlotBuffers& buffers = slot_of(micro);
-    buffers.has_documents =
-        arguments.source->fill(micro, {buffers.tokens.data(), buffers.targets.data(),
-                                       buffers.positions.data(), buffers.first_visible.data()});
-    const LossSum sum =
-        stage_.forward(make_pass(context, arguments, micro), slot, make_micro(arguments, micro));
-    result->sum.loss += sum.loss;
-    result->sum.targets += sum.targets;
-    return;
-  }
-  const Pass pass = make_pass(context, arguments, micro);
-  const MicroBatch batch = make_micro(arguments, micro);
+/// The rows of a stage's buffer that the run's micro-batches use.
+TensorView Executor::boundary(const Running& running, const TensorView& buffer,
+                              const Instruction& instruction) const {
+  const int64_t rows = running.arguments.batch * running.arguments.sequence;
+  return first_rows(buffer, stage(instruction).local_rows(rows));
+}
+
+void Executor::forward(const Running& running, const Instruction& instruction, RunResult* result) {
+  running.context.check_aborted();
+  SlotBuffers& slot_buffers = buffers(instruction);
+  slot_buffers.has_documents = running.arguments.source->fill(
+      instruction.micro, {slot_buffers.tokens.data(), slot_buffers.targets.data(),
+                          slot_buffers.positions.data(), slot_buffers.first_visible.data()});
+  const LossSum sum = stage(instruction)
+                          .forward(make_pass(running, instruction), slot(instruction),
+                                   make_micro(running, instruction));
+  result->sum.loss += sum.loss;
+  result->sum.targets += sum.targets;
+}
+
+/// A message is named by its destination stage; what is sent comes from that stage's neighbour.
+void Executor::transfer(const Running& running, const Instruction& instruction) {
+  const MessageKey key{instruction.micro, instruction.stage};
+  Instruction local = instruction;
   switch (instruction.operation) {
-    case Operation::kBackward:
-      stage_.backward(pass, slot, batch);
+    case Operation::kSendForward:
+      local.stage -= 1;
+      options_.transfers->send(running.context, Lane::kForward, key,
+                               boundary(running, stage(local).output(slot(local)), local));
       break;
-    case Operation::kBackwardInput:
-      stage_.backward_input(pass, slot, batch);
+    case Operation::kSendBackward:
+      local.stage += 1;
+      options_.transfers->send(running.context, Lane::kBackward, key,
+                               boundary(running, stage(local).gradient(slot(local)), local));
       break;
-    case Operation::kBackwardWeight:
-      stage_.backward_weight(pass, slot, batch);
+    case Operation::kReceiveForward:
+      options_.transfers->receive(running.context, Lane::kForward, key,
+                                  boundary(running, stage(local).input(slot(local)), local));
       break;
     default:
+      options_.transfers->receive(running.context, Lane::kBackward, key,
+                                  boundary(running, stage(local).gradient(slot(local)), local));
+      break;
+  }
+}
+
+void Executor::close(const Instruction& instruction, const RunResult& result) {
+  switch (instruction.operation) {
+    case Operation::kReduce:
+      options_.handler->reduce(chunk(instruction));
+      break;
+    case Operation::kGather:
+      options_.handler->gather(chunk(instruction));
+      break;
+    case Operation::kRelease:
+      options_.handler->release(chunk(instruction));
+      break;
+    default:
+      options_.handler->step(result.sum);
+      break;
+  }
+}
+
+void Executor::execute(const Running& running, const Instruction& instruction, RunResult* result) {
+  switch (instruction.operation) {
+    case Operation::kForward:
+      forward(running, instruction, result);
+      break;
+    case Operation::kBackward:
+      stage(instruction)
+          .backward(make_pass(running, instruction), slot(instruction),
+                    make_micro(running, instruction));
+      break;
+    case Operation::kBackwardInput:
+      stage(instruction)
+          .backward_input(make_pass(running, instruction), slot(instruction),
+                          make_micro(running, instruction));
+      break;
+    case Operation::kBackwardWeight:
+      stage(instruction)
+          .backward_weight(make_pass(running, instruction), slot(instruction),
+                           make_micro(running, instruction));
+      break;
+    case Operation::kSendForward:
+    case Operation::kSendBackward:
+    case Operation::kReceiveForward:
+    case Operation::kReceiveBackward:
+      transfer(running, instruction);
+      break;
+    default:
+      close(instruction, *result);
+      break;
+  }
+}
+
+void Executor::run_one(const Running& running, const Instruction& instruction, RunResult* result) {
+  if (running.context.is_measuring()) return execute(running, instruction, result);
+  char name[OperationRecord::kNameBytes];
+  write_instruction(instruction, name, sizeof name);
+  const int64_t begin = options_.clock->now_ns();
+  const uint64_t number = options_.ring->begin(name, 0, 0, false, begin);
+  execute(running, instruction, result);
+  const int64_t end = options_.clock->now_ns();
+  options_.ring->end(number, end);
+  if (trace_.size() < trace_capacity_) trace_.push_back({instruction, begin, end});
+  const int64_t spent = end - begin;
+  switch (instruction.operation) {
+    case Operation::kForward:
+      result->forward_ns += spent;
+      break;
+    case Operation::kBackward:
+    case Operation::kBackwardInput:
+    case Operation::kBackwardWeight:
+      result->backward_ns += spent;
+      break;
+    case Operation::kReceiveForward:
+    case Operation::kReceiveBackward:
+      result->bubble_ns += spent;
+      break;
+    default:
+      result->step_ns += spent;
       break;
   }
 }
@@ -77,41 +211,21 @@ RunResult Executor::run(OpContext& context, const std::vector<Instruction>& list
                         const RunArguments& arguments) {
   RunResult result;
   result.sum = arguments.start;
+  const Running running{context, arguments};
+  bool is_after_step = false;
   for (const Instruction& instruction : list) {
-    if (instruction.operation == Operation::kReduce || instruction.operation == Operation::kStep) {
-      continue;
+    if (belongs(arguments.part, instruction.operation, is_after_step)) {
+      run_one(running, instruction, &result);
     }
-    if (arguments.stop != nullptr && arguments.stop->load(std::memory_order_relaxed)) {
-      result.is_stopped = true;
-      return result;
-    }
-    const int64_t begin = clock_.now_ns();
-    if (!context.is_measuring()) record(instruction, begin, 0);
-    execute(context, instruction, arguments, &result);
-    const int64_t end = clock_.now_ns();
-    if (!context.is_measuring()) record(instruction, begin, end);
-    const int64_t spent = end - begin;
-    (instruction.operation == Operation::kForward ? result.forward_ns : result.backward_ns) +=
-        spent;
+    if (instruction.operation == Operation::kStep) is_after_step = true;
   }
   return result;
 }
 
-void Executor::record(const Instruction& instruction, int64_t begin_ns, int64_t end_ns) {
-  const std::lock_guard lock(ring_mutex_);
-  const bool is_complete = end_ns != 0;
-  const uint64_t number = is_complete ? executed_ - 1 : executed_++;
-  ring_[number % kRing] = {instruction, number, begin_ns, end_ns, is_complete};
-}
-
-std::vector<ExecutedInstruction> Executor::recent() const {
-  const std::lock_guard lock(ring_mutex_);
-  const uint64_t count = executed_;
-  std::vector<ExecutedInstruction> out;
-  for (uint64_t i = count - std::min<uint64_t>(count, kRing); i < count; ++i) {
-    out.push_back(ring_[i % kRing]);
-  }
-  return out;
+void Executor::trace(int64_t capacity) {
+  trace_capacity_ = static_cast<size_t>(capacity);
+  trace_.clear();
+  trace_.reserve(trace_capacity_);
 }
 
 }  // namespace plait

@@ -5,10 +5,11 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
+#include "engine/comm/operation_ring.h"
 #include "engine/model/stage.h"
+#include "engine/pipeline/transfers.h"
 #include "engine/schedule/schedule.h"
 #include "kernels/base/env.h"
 
@@ -31,8 +32,13 @@ class MicroSource {
   virtual bool fill(int64_t micro, const MicroBuffers& buffers) const = 0;
 };
 
+/// Which instructions of a list run. Host-driven accumulation runs a list's passes once a call and
+/// what closes the step once.
+enum class ListPart { kWhole, kAccumulate, kClose };
+
 struct RunArguments {
   const MicroSource* source = nullptr;
+  ListPart part = ListPart::kWhole;
   int64_t batch = 0;             ///< b
   int64_t sequence = 0;          ///< s
   int64_t first_sample = 0;      ///< ordinal of the first sample of micro-batch 0
@@ -42,7 +48,6 @@ struct RunArguments {
   LossSum start;                 ///< of earlier calls: micro-batches add to it one by one
   bool is_headless = false;      ///< the residual stream alone, no loss
   float* losses = nullptr;       ///< [m·b·s]: each row's loss, or null
-  const std::atomic<bool>* stop = nullptr;  ///< looked at between micro-batches; or null
 };
 
 /// Sums over the micro-batches of a run and where its time went.
@@ -50,48 +55,72 @@ struct RunResult {
   LossSum sum;
   int64_t forward_ns = 0;
   int64_t backward_ns = 0;
-  bool is_stopped = false;  ///< ended early on `stop`
+  int64_t bubble_ns = 0;  ///< waits for boundary tensors
+  int64_t step_ns = 0;    ///< reduce, step and gather
 };
 
-/// One executed instruction, for the report "operations".
-struct ExecutedInstruction {
+/// What the owner of gradients and weights does for the instructions that are not passes. σ's chunk
+/// on this rank.
+class StepHandler {
+ public:
+  virtual ~StepHandler() = default;
+  virtual void reduce(int64_t chunk) = 0;
+  virtual void gather(int64_t chunk) = 0;
+  virtual void release(int64_t chunk) = 0;
+  virtual void step(const LossSum& sum) = 0;
+};
+
+/// A finished instruction of a traced step.
+struct TraceEvent {
   Instruction instruction;
-  uint64_t number = 0;
   int64_t begin_ns = 0, end_ns = 0;
-  bool is_complete = false;  ///< false: still running, or ended by an error
 };
 
 class Executor {
  public:
-  /// `stage` and `clock` are borrowed. `slots`: as many micro-batches as the stage keeps alive.
-  Executor(Stage& stage, Clock& clock, int64_t slots, int64_t max_rows);
+  struct Options {
+    std::vector<Stage*> chunks;      ///< stage c·p + π stands at c; borrowed
+    std::vector<int64_t> slots;      ///< micro-batches that each keeps alive
+    Transfers* transfers = nullptr;  ///< borrowed
+    StepHandler* handler = nullptr;  ///< borrowed
+    OperationRing* ring = nullptr;   ///< borrowed
+    Clock* clock = nullptr;          ///< borrowed
+    int64_t pipeline = 1;            ///< p
+    int64_t max_rows = 0;            ///< b·s of the largest micro-batch
+  };
+  explicit Executor(const Options& options);
 
-  /// Runs all but the closing `reduce` and `step`, which belong to the caller.
   RunResult run(OpContext& context, const std::vector<Instruction>& list,
                 const RunArguments& arguments);
 
-  /// The last kRing instructions, oldest first. Any thread.
-  std::vector<ExecutedInstruction> recent() const;
+  /// From now on finished instructions are kept, at most `capacity` of them; 0: not.
+  void trace(int64_t capacity);
+  const std::vector<TraceEvent>& traced() const { return trace_; }
 
  private:
-  static constexpr size_t kRing = 1024;
   struct SlotBuffers {
     std::vector<int32_t> tokens, targets, positions, first_visible;
     bool has_documents = false;
   };
-  Pass make_pass(OpContext& context, const RunArguments& arguments, int64_t micro);
-  MicroBatch make_micro(const RunArguments& arguments, int64_t micro);
-  void execute(OpContext& context, const Instruction& instruction, const RunArguments& arguments,
-               RunResult* result);
-  void record(const Instruction& instruction, int64_t begin_ns, int64_t end_ns);
-  SlotBuffers& slot_of(int64_t micro) { return slots_[static_cast<size_t>(micro) % slots_.size()]; }
+  struct Running;
+  Stage& stage(const Instruction& instruction) const;
+  int64_t chunk(const Instruction& instruction) const;
+  int64_t slot(const Instruction& instruction) const;
+  SlotBuffers& buffers(const Instruction& instruction);
+  Pass make_pass(const Running& running, const Instruction& instruction);
+  MicroBatch make_micro(const Running& running, const Instruction& instruction);
+  TensorView boundary(const Running& running, const TensorView& buffer,
+                      const Instruction& instruction) const;
+  void execute(const Running& running, const Instruction& instruction, RunResult* result);
+  void forward(const Running& running, const Instruction& instruction, RunResult* result);
+  void transfer(const Running& running, const Instruction& instruction);
+  void close(const Instruction& instruction, const RunResult& result);
+  void run_one(const Running& running, const Instruction& instruction, RunResult* result);
 
-  Stage& stage_;
-  Clock& clock_;
-  std::vector<SlotBuffers> slots_;
-  mutable std::mutex ring_mutex_;  // guards the ring, which any thread may read
-  std::vector<ExecutedInstruction> ring_;
-  uint64_t executed_ = 0;
+  Options options_;
+  std::vector<std::vector<SlotBuffers>> slots_;  // [chunk][slot]
+  std::vector<TraceEvent> trace_;
+  size_t trace_capacity_ = 0;
 };
 
 }  // namespace plait

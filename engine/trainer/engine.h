@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/comm/world.h"
 #include "engine/config/config.h"
 #include "engine/data/sampler.h"
 #include "engine/trainer/batch.h"
@@ -57,9 +58,7 @@ struct EngineOptions {
   Env* env = nullptr;  ///< outlives the engine
   Log* log = nullptr;  ///< outlives the engine
   ThreadHooks hooks;
-  int32_t rank = 0;  ///< first local rank
-  int32_t local_ranks = 1;
-  int32_t world = 1;
+  World* world = nullptr;  ///< complete; outlives the engine; at most one engine at a time
 };
 
 class Engine {

@@ -97,7 +97,7 @@ void HostRows::fill_row(int64_t row, int64_t offset, const MicroBuffers& buffers
 
 bool HostRows::fill(int64_t micro, const MicroBuffers& buffers) const {
   for (int64_t i = 0; i < micro_batch_; ++i) {
-    fill_row(micro * micro_batch_ + i, i * sequence_, buffers);
+    fill_row(first_row_ + micro * micro_batch_ + i, i * sequence_, buffers);
   }
   return batch_.documents.data != nullptr;
 }

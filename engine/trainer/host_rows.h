@@ -17,11 +17,11 @@ struct BatchLimits {
 /// `token_range` with tensor, sequence, position, value and vocabulary. Returns the rows.
 int64_t check_batch(const Batch& batch, const BatchLimits& limits);
 
-/// Borrows the tensors of a checked batch.
+/// Borrows the tensors of a checked batch; micro-batch 0 starts at row `first_row`.
 class HostRows final : public MicroSource {
  public:
-  HostRows(const Batch& batch, int64_t micro_batch, int64_t sequence)
-      : batch_(batch), micro_batch_(micro_batch), sequence_(sequence) {}
+  HostRows(const Batch& batch, int64_t first_row, int64_t micro_batch, int64_t sequence)
+      : batch_(batch), first_row_(first_row), micro_batch_(micro_batch), sequence_(sequence) {}
 
   bool fill(int64_t micro, const MicroBuffers& buffers) const override;
 
@@ -29,6 +29,7 @@ class HostRows final : public MicroSource {
   void fill_row(int64_t row, int64_t offset, const MicroBuffers& buffers) const;
 
   const Batch batch_;
+  int64_t first_row_;
   int64_t micro_batch_;
   int64_t sequence_;
 };

@@ -1,8 +1,6 @@
-// The Engine of a process that drives every rank of its world: one rank.
+// The Engine of one process: its share of a world's ranks, driven together.
 #pragma once
 
-#include <array>
-#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -11,8 +9,9 @@
 
 #include "engine/trainer/engine.h"
 #include "engine/trainer/generator.h"
-#include "engine/trainer/rank.h"
-#include "engine/trainer/rank_thread.h"
+#include "engine/trainer/host_rows.h"
+#include "engine/trainer/rank_set.h"
+#include "engine/trainer/tensor_access.h"
 
 namespace plait {
 
@@ -20,10 +19,9 @@ class LocalEngine final : public Engine {
  public:
   LocalEngine(const Config& config, const EngineOptions& options);
   ~LocalEngine() override;
-  /// Builds the rank on its thread.
   void start(int64_t timeout_ms);
 
-  EngineState state() const override { return state_.load(); }
+  EngineState state() const override { return ranks_.state(); }
   BatchSpec batch_spec() const override;
   void batch_span(int64_t global_rows, int64_t index, int64_t* first,
                   int64_t* count) const override;
@@ -46,90 +44,94 @@ class LocalEngine final : public Engine {
   void write_tensor(std::string_view name, TensorKind kind, DType dtype, const void* data,
                     int64_t bytes, int64_t timeout_ms) override;
   std::string load_weights(const std::string& directory, int64_t timeout_ms) override;
-  void request_stop() override { is_stop_requested_.store(true); }
-  void abort() override;
-  void close(int64_t timeout_ms) override;
+  void request_stop() override { ranks_.request_stop(); }
+  void abort() override { ranks_.abort(); }
+  void close(int64_t timeout_ms) override { ranks_.close(timeout_ms); }
 
  private:
   /// Totals of the run. Guarded by mutex_.
   struct Totals {
-    int64_t step = 0, samples = 0, tokens = 0, skipped = 0, overflows = 0;
-    double step_seconds = 0, forward_seconds = 0, backward_seconds = 0, optimizer_seconds = 0;
+    int64_t step = 0, samples = 0, tokens = 0, skipped = 0;
+    double step_seconds = 0, forward_seconds = 0, backward_seconds = 0;
+    double communication_seconds = 0, bubble_seconds = 0, optimizer_seconds = 0;
   };
   /// Gradients of calls since the last update.
   struct Pending {
     bool has_gradients = false;
-    LossSum sum;
-    int64_t samples = 0, tokens = 0;
-    int64_t forward_ns = 0, backward_ns = 0, optimizer_ns = 0, data_ns = 0, begin_ns = 0;
+    GlobalSums sums;
+    int64_t samples = 0, tokens = 0, micro_batches = 0;
+    int64_t data_ns = 0, begin_ns = 0;
   };
-  /// What the task on the rank thread reads and writes; one call at a time.
+  /// Time of one local rank in the calls of a step.
+  struct RankTime {
+    int64_t forward_ns = 0, backward_ns = 0, bubble_ns = 0, step_ns = 0, communication_ns = 0;
+  };
+  /// What the parts of one call share; each writes only what is its own.
   struct Request {
-    const Batch* batch = nullptr;
-    int64_t rows = 0;
-    LossSum sum;
-    RunResult run;
-    Update update;
-    float* losses = nullptr;
-    std::vector<int32_t>* generated = nullptr;
+    const Batch* batch = nullptr;  ///< null: rows of a dataset
+    int64_t rows = 0;              ///< of the whole world
+    float* losses = nullptr;       ///< [batch rows, s]
     int64_t count = 0;
-    bool is_stopped = false;
+    std::vector<LossSum> sums;  ///< by local rank
+    GlobalSums total;           ///< of local rank 0
+    bool is_stopped = false;    ///< likewise
+    bool is_nonfinite = false;  ///< likewise
   };
-  /// Rows of a dataset, read before a step computes.
+  /// Rows of a dataset, read before a call computes: those of the local data coordinates.
   struct Rows {
     std::shared_ptr<const Dataset> dataset;
     std::vector<int32_t> tokens, documents;
   };
 
-  void call(std::function<void()> task, int64_t timeout_ms);
-  void check_usable() const;
-  void lose();
-  int64_t stall_limit_ms() const;
-  bool take_stop() { return is_stop_requested_.exchange(false); }
-
-  RunArguments run_arguments(const MicroSource& source) const;
-  int64_t rows_of_step() const;
-  void check_rows(int64_t rows) const;
-  Batch read_rows(Rows* rows, int64_t first, int64_t count);
-  void run_gradients(const Batch& batch, int64_t rows);
-  void run_update();
-  void run_evaluation();
-  void run_generation();
-  Outcome finish_update(Metrics* metrics);
-  void fill_step_metrics(Metrics* metrics) const;
-  void fill_time_metrics(Metrics* metrics) const;
-  void remember_step(double seconds);
+  void check_dataset(std::string_view role, const Dataset* dataset) const;
   void check_no_pending(const char* call_name) const;
+  int64_t rows_of_step() const;
+  int64_t micro_batches(int64_t rows) const;
+  int64_t local_index(int64_t data) const;
+  int64_t check_host_batch(const Batch& batch, int64_t global_rows) const;
+  RunArguments run_arguments(const Rank& rank, const MicroSource& source) const;
+  HostRows rows_for(const Rank& rank, const Batch& batch) const;
+  Batch read_rows(Rows* rows, int64_t first, int64_t count);
+
+  void run_gradients(Rank& rank, int64_t local, ListPart part);
+  void run_evaluation(Rank& rank, int64_t local);
+  void call_evaluation(const char* name, std::function<void()> prepare, int64_t timeout_ms);
+  void run_generation(Rank& rank, int64_t local, std::vector<int32_t>* ids);
+  Outcome finish_update(Metrics* metrics);
+  [[noreturn]] void throw_nonfinite(const Update& update);
+  void fill_step_metrics(const Update& update, Metrics* metrics) const;
+  void fill_time_metrics(Metrics* metrics) const;
+  double mean_seconds(int64_t RankTime::*field) const;
+  int64_t largest(int64_t (MemoryLedger::*value)() const) const;
   double model_flops(int64_t samples) const;
-  void make_reports();
-  std::string counters_report() const;
-  std::string operations_report() const;
-  std::string properties_report() const;
+  bool take_stop(bool is_agreed);
+
   void check_tensor(std::string_view name, DType dtype, const void* data, int64_t bytes,
                     int64_t* tensor) const;
+  std::vector<float> collect(const TensorPart& part, int64_t elements, int64_t timeout_ms);
+  std::vector<float> collect_gradient(int64_t tensor, int64_t timeout_ms);
+
+  void make_reports();
+  std::vector<std::pair<std::string, double>> counters() const;
+  std::string traffic_report() const;
+  std::string operations_report() const;
+  std::string properties_report() const;
 
   Config config_;
   Settings settings_;
   EngineOptions options_;
-  std::atomic<EngineState> state_{EngineState::kReady};
-  std::atomic<bool> is_aborted_{false};
-  std::atomic<bool> is_stop_requested_{false};
-  std::atomic<uint64_t> progress_{0};
   mutable std::mutex mutex_;  // guards totals_, properties_ and config_ against any-thread readers
   Totals totals_;
   std::map<std::string, Property> properties_;
   Pending pending_;
   Request request_;
-  Update last_update_;
-  double last_loss_scale_ = 1;
+  std::vector<RankTime> times_;      // by local rank
+  std::vector<int64_t> local_data_;  // data coordinates of local ranks, ascending
   Rows train_, evaluate_;
   std::vector<TensorEntry> entries_;
   std::map<std::string, std::string, std::less<>> fixed_reports_;
-  std::array<double, 9> recent_seconds_{};
-  int64_t timed_steps_ = 0;
-  std::unique_ptr<Generator> generator_;
-  std::unique_ptr<Rank> rank_;
-  std::unique_ptr<RankThread> thread_;
+  std::vector<Generator> generators_;  // by local rank
+  RankSet ranks_;
 };
 
 }  // namespace plait

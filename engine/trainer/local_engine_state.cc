@@ -1,11 +1,10 @@
-// Tensors, generation, weights from outside, counters and reports.
+// Tensors, generation and weights from outside.
 #include <algorithm>
 #include <cmath>
 
 #include "checkpoint/hf_directory.h"
 #include "engine/trainer/local_engine.h"
 #include "engine/trainer/model_facts.h"
-#include "engine/trainer/tensor_access.h"
 #include "kernels/base/error.h"
 #include "kernels/base/json_text.h"
 
@@ -13,11 +12,12 @@ namespace plait {
 
 void LocalEngine::check_tensor(std::string_view name, DType dtype, const void* data, int64_t bytes,
                                int64_t* tensor) const {
-  check_usable();
-  *tensor = find_tensor(*rank_, name);
+  ranks_.check_usable();
+  const Rank& rank = ranks_.rank(0);
+  *tensor = find_tensor(rank, name);
   const bool is_float =
       dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
-  const Shape& shape = rank_->tensors()[static_cast<size_t>(*tensor)].shape;
+  const Shape& shape = rank.tensors()[static_cast<size_t>(*tensor)].shape;
   const int64_t want = shape.elements() * dtype_size(dtype);
   if (is_float && (data == nullptr || bytes == want)) return;
   throw Error("argument", "a tensor is read and written whole, as float32, bfloat16 or float16")
@@ -27,20 +27,70 @@ void LocalEngine::check_tensor(std::string_view name, DType dtype, const void* d
       .with("want", want);
 }
 
+/// The whole of a part whose elements lie on one rank each: local ranks by this thread, the other
+/// processes' through the leaders.
+std::vector<float> LocalEngine::collect(const TensorPart& part, int64_t elements,
+                                        int64_t timeout_ms) {
+  std::vector<float> values(static_cast<size_t>(elements), kNothing);
+  RankSet::Call call;
+  call.name = "engine_read_tensor";
+  call.value = std::to_string(part.tensor) + " " + std::to_string(static_cast<int>(part.kind));
+  call.timeout_ms = timeout_ms;
+  call.part = [&](int64_t local) {
+    if (local != 0) return;
+    for (int64_t other = 0; other < ranks_.size(); ++other) {
+      read_part(ranks_.rank(other), part, values.data());
+    }
+    if (ranks_.leaders() == nullptr) return;
+    ranks_.leaders()->all_reduce({values.data(), DType::kFloat32, {elements}});
+  };
+  ranks_.run(call);
+  return values;
+}
+
+/// Sums of the terms of a gradient in the order of the reductions: over the data axis, over the
+/// holders of partial segments, over the two uses.
+std::vector<float> LocalEngine::collect_gradient(int64_t tensor, int64_t timeout_ms) {
+  const Rank& rank = ranks_.rank(0);
+  const LogicalTensor& logical = rank.tensors()[static_cast<size_t>(tensor)];
+  const int64_t elements = logical.shape.elements();
+  const bool is_tied = settings_.model.tied && logical.name == "embedding.token.weight";
+  std::vector<float> total(static_cast<size_t>(elements), kNothing);
+  for (int use = 0; use < (is_tied ? 2 : 1); ++use) {
+    std::vector<float> of_use(total.size(), kNothing);
+    for (int64_t holder = 0; holder < settings_.layout.tensor; ++holder) {
+      std::vector<float> of_holder(total.size(), kNothing);
+      for (int64_t data = 0; data < settings_.layout.data; ++data) {
+        const TensorPart part{tensor, TensorKind::kGradient, data, holder, use == 1};
+        const std::vector<float> term = collect(part, elements, timeout_ms);
+        for (size_t i = 0; i < total.size(); ++i) of_holder[i] += term[i];
+      }
+      for (size_t i = 0; i < total.size(); ++i) of_use[i] += of_holder[i];
+    }
+    for (size_t i = 0; i < total.size(); ++i) total[i] += of_use[i];
+  }
+  return total;
+}
+
 void LocalEngine::read_tensor(std::string_view name, TensorKind kind, DType dtype,
                               int64_t timeout_ms, void* data, int64_t bytes) {
   int64_t tensor = 0;
   check_tensor(name, dtype, data, bytes, &tensor);
-  double factor = 1.0;
-  if (kind == TensorKind::kGradient) {
-    if (!pending_.has_gradients) {
-      throw Error("mid_step", "gradients can be read between forward_backward and optimizer_step")
-          .with("tensor", name);
-    }
-    factor = pending_.sum.targets == 0 ? 0.0 : rank_->gradient_factor(pending_.sum.targets);
+  const bool is_gradient = kind == TensorKind::kGradient;
+  if (is_gradient && !pending_.has_gradients) {
+    throw Error("mid_step", "gradients can be read between forward_backward and optimizer_step")
+        .with("tensor", name);
   }
   if (data == nullptr) return;
-  call([&, factor] { read_logical(*rank_, tensor, kind, dtype, factor, data); }, timeout_ms);
+  const int64_t elements = ranks_.rank(0).tensors()[static_cast<size_t>(tensor)].shape.elements();
+  std::vector<float> values = is_gradient ? collect_gradient(tensor, timeout_ms)
+                                          : collect({tensor, kind}, elements, timeout_ms);
+  if (is_gradient) {
+    const int64_t targets = pending_.sums.targets;
+    const double factor = targets == 0 ? 0.0 : ranks_.rank(0).gradient_factor(targets);
+    for (float& value : values) value = static_cast<float>(factor * static_cast<double>(value));
+  }
+  store_values(values.data(), elements, dtype, data);
 }
 
 void LocalEngine::write_tensor(std::string_view name, TensorKind kind, DType dtype,
@@ -51,36 +101,56 @@ void LocalEngine::write_tensor(std::string_view name, TensorKind kind, DType dty
   if (kind == TensorKind::kGradient) {
     throw Error("argument", "gradients can be read but not written").with("tensor", name);
   }
-  call(
-      [&] {
-        write_logical(*rank_, tensor, kind, dtype, data);
-        rank_->masters_changed();
-      },
-      timeout_ms);
+  const int64_t elements = ranks_.rank(0).tensors()[static_cast<size_t>(tensor)].shape.elements();
+  std::vector<float> values(static_cast<size_t>(elements));
+  fetch_values(data, elements, dtype, values.data());
+  RankSet::Call call;
+  call.name = "engine_write_tensor";
+  call.value = std::string(name) + " " + std::to_string(static_cast<int>(kind));
+  call.timeout_ms = timeout_ms;
+  call.part = [&](int64_t local) {
+    plait::write_tensor(ranks_.rank(local), tensor, kind, values.data());
+    ranks_.rank(local).masters_changed();
+  };
+  ranks_.run(call);
 }
 
-/// On the rank's thread: appends up to request_.count ids to *request_.generated.
-void LocalEngine::run_generation() {
-  std::vector<int32_t>& ids = *request_.generated;
-  std::vector<float> logits(static_cast<size_t>(rank_->stage().padded_vocabulary()));
+/// On a rank's thread: appends up to request_.count ids. All ranks append the same.
+void LocalEngine::run_generation(Rank& rank, int64_t local, std::vector<int32_t>* ids) {
+  constexpr int32_t kNonfinite = -2, kEnd = -1;
+  const int64_t padded = padded_vocabulary(settings_.model.vocab_size, settings_.layout.tensor);
+  std::vector<float> logits(static_cast<size_t>(rank.holds_loss() ? padded : 0));
   for (int64_t i = 0; i < request_.count; ++i) {
-    if (is_stop_requested_.load()) {
-      request_.is_stopped = true;
+    const GlobalSums agreed = rank.add_up({0, 0, ranks_.is_stop_requested() ? 1 : 0});
+    if (agreed.stop != 0) {
+      if (local == 0) request_.is_stopped = true;
       return;
     }
-    const auto length = static_cast<int64_t>(ids.size());
-    const int64_t window = std::min(length, rank_->longest_window());
-    rank_->next_logits(ids.data() + (length - window), window, logits.data());
-    const int32_t id =
-        generator_->choose(settings_.generate, logits.data(), settings_.model.vocab_size, i);
-    if (id == settings_.generate.stop_token) return;
-    ids.push_back(id);
+    const auto length = static_cast<int64_t>(ids->size());
+    const int64_t window = std::min(length, rank.longest_window());
+    int32_t id = kEnd;
+    if (rank.next_logits(ids->data() + (length - window), window, logits.data())) {
+      try {
+        id = generators_[static_cast<size_t>(local)].choose(settings_.generate, logits.data(),
+                                                            settings_.model.vocab_size, i);
+      } catch (const Error&) {
+        id = kNonfinite;
+      }
+      if (id == settings_.generate.stop_token) id = kEnd;
+    }
+    id = rank.share_token(id);
+    if (id == kEnd) return;
+    if (id == kNonfinite) {
+      if (local == 0) request_.is_nonfinite = true;
+      return;
+    }
+    ids->push_back(id);
   }
 }
 
 Outcome LocalEngine::generate(const int32_t* prompt, int64_t prompt_count, int64_t max_tokens,
                               int64_t timeout_ms, std::vector<int32_t>* tokens) {
-  check_usable();
+  ranks_.check_usable();
   if (prompt == nullptr || prompt_count < 1) {
     throw Error("argument", "the prompt is empty").with("prompt_count", prompt_count);
   }
@@ -95,182 +165,79 @@ Outcome LocalEngine::generate(const int32_t* prompt, int64_t prompt_count, int64
         .with("value", prompt[i])
         .with("vocabulary", settings_.model.vocab_size);
   }
-  std::vector<int32_t> ids(prompt, prompt + prompt_count);
+  std::vector<std::vector<int32_t>> ids(static_cast<size_t>(ranks_.size()),
+                                        {prompt, prompt + prompt_count});
   request_ = {};
-  request_.generated = &ids;
   request_.count = max_tokens;
-  call([this] { run_generation(); }, timeout_ms);
-  if (request_.is_stopped) {
-    take_stop();
-    return Outcome::kStopped;
-  }
-  tokens->assign(ids.begin() + prompt_count, ids.end());
+  RankSet::Call call;
+  call.name = "engine_generate";
+  call.value = std::to_string(prompt_count) + " " + std::to_string(max_tokens);
+  call.timeout_ms = timeout_ms;
+  call.part = [&](int64_t local) {
+    run_generation(ranks_.rank(local), local, &ids[static_cast<size_t>(local)]);
+  };
+  ranks_.run(call);
+  if (request_.is_nonfinite) throw Error("nonfinite_weights", "a logit is not finite");
+  if (take_stop(request_.is_stopped)) return Outcome::kStopped;
+  tokens->assign(ids[0].begin() + prompt_count, ids[0].end());
   return Outcome::kDone;
 }
 
 std::string LocalEngine::load_weights(const std::string& directory, int64_t timeout_ms) {
-  check_usable();
+  ranks_.check_usable();
   check_no_pending("load");
-  const HfDirectory source = HfDirectory::open(options_.env->files, directory);
-  source.check_matches(model_facts(settings_.model));
-  // Read everything before anything changes: a file that fails half-way leaves the state as it was.
+  std::unique_ptr<HfDirectory> source;
   std::vector<std::vector<float>> values;
-  for (const LogicalTensor& tensor : rank_->tensors()) {
-    values.emplace_back(static_cast<size_t>(tensor.shape.elements()));
-    source.read(tensor.name, Box::whole(tensor.shape), values.back().data());
-    if (!settings_.checkpoint.check_finite) continue;
-    for (size_t i = 0; i < values.back().size(); ++i) {
-      if (std::isfinite(values.back()[i])) continue;
-      throw Error("nonfinite_weights", "a weight is not finite")
-          .with("path", directory)
-          .with("tensor", tensor.name)
-          .with("index", i);
+  const std::vector<LogicalTensor>& tensors = ranks_.rank(0).tensors();
+  RankSet::Call call;
+  call.name = "checkpoint_load";
+  call.timeout_ms = timeout_ms;
+  // Read everything before anything changes: a file that fails half-way leaves the state as it was.
+  call.prepare = [&] {
+    source = std::make_unique<HfDirectory>(HfDirectory::open(options_.env->files, directory));
+    source->check_matches(model_facts(settings_.model));
+    for (const LogicalTensor& tensor : tensors) {
+      values.emplace_back(static_cast<size_t>(tensor.shape.elements()));
+      source->read(tensor.name, Box::whole(tensor.shape), values.back().data());
+      if (!settings_.checkpoint.check_finite) continue;
+      for (size_t i = 0; i < values.back().size(); ++i) {
+        if (std::isfinite(values.back()[i])) continue;
+        throw Error("nonfinite_weights", "a weight is not finite")
+            .with("path", directory)
+            .with("tensor", tensor.name)
+            .with("index", i);
+      }
     }
-  }
-  call(
-      [&] {
-        for (size_t i = 0; i < values.size(); ++i) {
-          write_logical(*rank_, static_cast<int64_t>(i), TensorKind::kMaster, DType::kFloat32,
-                        values[i].data());
-        }
-        rank_->reset_optimizer();
-        rank_->masters_changed();
-      },
-      timeout_ms);
+  };
+  call.part = [&](int64_t local) {
+    Rank& rank = ranks_.rank(local);
+    for (size_t i = 0; i < values.size(); ++i) {
+      plait::write_tensor(rank, static_cast<int64_t>(i), TensorKind::kMaster, values[i].data());
+    }
+    rank.reset_optimizer();
+    rank.masters_changed();
+  };
+  ranks_.run(call);
   {
     const std::lock_guard lock(mutex_);
     totals_ = {};
   }
   JsonArray warnings;
-  for (const std::string& warning : source.warnings()) {
+  for (const std::string& warning : source->warnings()) {
     warnings.add(json_string(warning));
-    options_.log->write(LogLevel::kWarning, options_.rank, "checkpoint", warning);
+    if (options_.log == nullptr) continue;
+    options_.log->write(LogLevel::kWarning, static_cast<int32_t>(ranks_.rank(0).rank()),
+                        "checkpoint", warning);
   }
   return JsonObject()
       .field("path", directory)
       .field("format", "huggingface")
       .field("weights_only", true)
-      .field("tensors", rank_->tensors().size())
-      .field("files", source.file_count())
-      .field("bytes", source.data_bytes())
+      .field("tensors", tensors.size())
+      .field("files", source->file_count())
+      .field("bytes", source->data_bytes())
       .raw("warnings", warnings.text())
       .text();
-}
-
-double LocalEngine::counter(std::string_view name) const {
-  const std::lock_guard lock(mutex_);
-  const std::pair<std::string_view, double> counters[] = {
-      {"steps", static_cast<double>(totals_.step)},
-      {"samples", static_cast<double>(totals_.samples)},
-      {"tokens", static_cast<double>(totals_.tokens)},
-      {"skipped", static_cast<double>(totals_.skipped)},
-      {"operations", static_cast<double>(progress_.load())},
-      {"step_seconds", totals_.step_seconds},
-      {"forward_seconds", totals_.forward_seconds},
-      {"backward_seconds", totals_.backward_seconds},
-      {"optimizer_seconds", totals_.optimizer_seconds},
-      {"memory_bytes", static_cast<double>(rank_->ledger().total())},
-      {"memory_peak_bytes", static_cast<double>(rank_->ledger().peak())},
-  };
-  for (const auto& [known, value] : counters) {
-    if (known == name) return value;
-  }
-  throw Error("argument", "no such counter").with("counter", name);
-}
-
-std::string LocalEngine::counters_report() const {
-  JsonObject object;
-  for (const char* name :
-       {"steps", "samples", "tokens", "skipped", "operations", "step_seconds", "forward_seconds",
-        "backward_seconds", "optimizer_seconds", "memory_bytes", "memory_peak_bytes"}) {
-    object.field(name, counter(name));
-  }
-  return object.text();
-}
-
-std::string LocalEngine::operations_report() const {
-  JsonArray rows;
-  for (const ExecutedInstruction& entry : rank_->executor().recent()) {
-    rows.add(JsonObject()
-                 .field("number", entry.number)
-                 .field("operation", instruction_text(entry.instruction))
-                 .field("begin_ns", entry.begin_ns)
-                 .field("end_ns", entry.end_ns)
-                 .field("state", entry.is_complete ? "done" : "open")
-                 .text());
-  }
-  const std::string rank =
-      JsonObject().field("rank", options_.rank).raw("operations", rows.text()).text();
-  return JsonObject().raw("ranks", JsonArray().add(rank).text()).text();
-}
-
-std::string LocalEngine::properties_report() const {
-  const std::lock_guard lock(mutex_);
-  JsonObject object;
-  for (const auto& [name, property] : properties_) {
-    switch (property.type) {
-      case Property::Type::kInteger:
-        object.field(name, property.integer);
-        break;
-      case Property::Type::kReal:
-        object.field(name, property.real);
-        break;
-      case Property::Type::kText:
-        object.field(name, property.text);
-        break;
-    }
-  }
-  return object.text();
-}
-
-/// Reports that never change are made once, so that any thread may ask for them.
-void LocalEngine::make_reports() {
-  JsonObject memory;
-  for (int i = 0; i < kMemoryCategories; ++i) {
-    const auto category = static_cast<MemoryCategory>(i);
-    memory.field(std::string(memory_category_name(category)) + "_bytes",
-                 rank_->ledger().bytes(category));
-  }
-  memory.field("total_bytes", rank_->ledger().total());
-  const std::string bytes = memory.text();
-  const JsonObject rank = JsonObject()
-                              .field("rank", options_.rank)
-                              .field("tensor", 0)
-                              .field("pipeline", 0)
-                              .field("data", 0)
-                              .field("first_layer", 0)
-                              .field("layers", settings_.model.layers)
-                              .raw("memory", bytes);
-  fixed_reports_["ranks"] = JsonObject().raw("ranks", JsonArray().add(rank.text()).text()).text();
-  const JsonObject rank_memory = JsonObject().field("rank", options_.rank).raw("memory", bytes);
-  fixed_reports_["memory"] =
-      JsonObject().raw("ranks", JsonArray().add(rank_memory.text()).text()).text();
-  JsonObject ops;
-  for (const auto& [op, implementation] : rank_->kernel_names()) ops.field(op, implementation);
-  fixed_reports_["kernels"] = JsonObject()
-                                  .field("device", settings_.device.device)
-                                  .field("isa", isa_name(rank_->device().isa()))
-                                  .field("isa_detected", isa_name(detected_isa().level))
-                                  .field("amx", detected_isa().amx)
-                                  .field("threads", rank_->device().pool().threads())
-                                  .field("compute", dtype_name(settings_.precision.compute))
-                                  .field("residual", dtype_name(settings_.precision.residual))
-                                  .raw("ops", ops.text())
-                                  .text();
-  fixed_reports_["schedule"] = JsonObject().field("text", schedule_text(rank_->schedule())).text();
-}
-
-std::string LocalEngine::report(std::string_view kind) const {
-  if (kind == "config") {
-    const std::lock_guard lock(mutex_);
-    return config_.dump_json(true);
-  }
-  if (kind == "counters") return counters_report();
-  if (kind == "operations") return operations_report();
-  if (kind == "properties") return properties_report();
-  const auto fixed = fixed_reports_.find(kind);
-  if (fixed != fixed_reports_.end()) return fixed->second;
-  throw Error("argument", "no such report").with("kind", kind);
 }
 
 }  // namespace plait

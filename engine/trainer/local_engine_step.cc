@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
-#include "engine/trainer/host_rows.h"
 #include "engine/trainer/local_engine.h"
 #include "kernels/base/error.h"
 
@@ -12,15 +12,32 @@ namespace {
 
 double seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
+double mean_loss(const GlobalSums& sums) {
+  return sums.targets == 0 ? 0.0 : sums.loss / static_cast<double>(sums.targets);
+}
+
 }  // namespace
 
 int64_t LocalEngine::rows_of_step() const { return settings_.train.batch_at(totals_.samples); }
 
+int64_t LocalEngine::micro_batches(int64_t rows) const {
+  return rows / (settings_.layout.data * settings_.layout.micro_batch);
+}
+
+/// Position of a data coordinate among the local ones.
+int64_t LocalEngine::local_index(int64_t data) const {
+  return std::lower_bound(local_data_.begin(), local_data_.end(), data) - local_data_.begin();
+}
+
 BatchSpec LocalEngine::batch_spec() const {
   BatchSpec spec;
   spec.global_rows = rows_of_step();
-  spec.local_rows = spec.global_rows;
+  const auto local = static_cast<int64_t>(local_data_.size());
+  spec.local_rows = spec.global_rows / settings_.layout.data * local;
   spec.span_count = 1;
+  for (size_t i = 1; i < local_data_.size(); ++i) {
+    spec.span_count += local_data_[i] == local_data_[i - 1] + 1 ? 0 : 1;
+  }
   spec.sequence_length = settings_.train.sequence_length;
   spec.vocab_size = settings_.model.vocab_size;
   spec.first_sample = totals_.samples + pending_.samples;
@@ -31,15 +48,24 @@ BatchSpec LocalEngine::batch_spec() const {
 void LocalEngine::batch_span(int64_t global_rows, int64_t index, int64_t* first,
                              int64_t* count) const {
   const int64_t multiple = settings_.layout.data * settings_.layout.micro_batch;
-  if (global_rows < 1 || global_rows % multiple != 0 || index != 0) {
+  const int64_t spans = batch_spec().span_count;
+  if (global_rows < 1 || global_rows % multiple != 0 || index < 0 || index >= spans) {
     throw Error("argument", "no such span")
         .with("global_rows", global_rows)
         .with("multiple", multiple)
         .with("index", index)
-        .with("span_count", 1);
+        .with("span_count", spans);
   }
-  *first = 0;
-  *count = global_rows;
+  const int64_t share = global_rows / settings_.layout.data;
+  int64_t span = -1;
+  for (size_t i = 0; i < local_data_.size(); ++i) {
+    const bool is_new = i == 0 || local_data_[i] != local_data_[i - 1] + 1;
+    if (is_new && ++span == index) {
+      *first = local_data_[i] * share;
+      *count = 0;
+    }
+    if (span == index) *count += share;
+  }
 }
 
 void LocalEngine::check_no_pending(const char* call_name) const {
@@ -47,61 +73,83 @@ void LocalEngine::check_no_pending(const char* call_name) const {
   throw Error("mid_step", "gradients wait for optimizer_step").with("call", call_name);
 }
 
-void LocalEngine::check_rows(int64_t rows) const {
-  const int64_t most = rank_->most_micro_batches() * settings_.layout.micro_batch;
-  if (most == 0 || rows <= most) return;
-  throw Error("argument", "the gpipe schedule holds at most the global batch at once")
-      .with("rows", rows)
-      .with("limit", most);
+/// Checks a host's batch and returns the rows of the whole world that it stands for. `global_rows`
+/// 0: any number.
+int64_t LocalEngine::check_host_batch(const Batch& batch, int64_t global_rows) const {
+  const int64_t d = settings_.layout.data, b = settings_.layout.micro_batch;
+  const auto local = static_cast<int64_t>(local_data_.size());
+  const bool is_global = batch.scope == BatchScope::kGlobal;
+  const int64_t parts = is_global ? d : local;
+  const int64_t rows =
+      check_batch(batch, {global_rows / d * parts, parts * b, settings_.train.sequence_length,
+                          settings_.model.vocab_size});
+  return rows / parts * d;
 }
 
-RunArguments LocalEngine::run_arguments(const MicroSource& source) const {
+RunArguments LocalEngine::run_arguments(const Rank& rank, const MicroSource& source) const {
   RunArguments arguments;
   arguments.source = &source;
   arguments.batch = settings_.layout.micro_batch;
   arguments.sequence = settings_.train.sequence_length;
+  const int64_t share = request_.rows / settings_.layout.data;
+  arguments.first_sample = totals_.samples + pending_.samples + rank.at().data * share;
   return arguments;
 }
 
+/// The rows of a rank's data coordinate in the batch of the call.
+HostRows LocalEngine::rows_for(const Rank& rank, const Batch& batch) const {
+  const int64_t share = request_.rows / settings_.layout.data;
+  const int64_t place =
+      batch.scope == BatchScope::kGlobal ? rank.at().data : local_index(rank.at().data);
+  return HostRows(batch, place * share, settings_.layout.micro_batch,
+                  settings_.train.sequence_length);
+}
+
+/// Reads the local rows of the `count` rows of the world that start at ordinal `first`.
 Batch LocalEngine::read_rows(Rows* rows, int64_t first, int64_t count) {
   const int64_t columns = settings_.train.sequence_length + 1;
+  const int64_t share = count / settings_.layout.data;
+  const auto local = static_cast<int64_t>(local_data_.size());
   Batch batch;
-  rows->dataset->read(first, count, rows->tokens.data());
-  batch.tokens = {rows->tokens.data(), count, columns};
-  if (rows->dataset->isolates_documents()) {
-    rows->dataset->read_documents(first, count, rows->documents.data());
-    batch.documents = {rows->documents.data(), count, columns};
+  batch.scope = BatchScope::kLocal;
+  batch.tokens = {rows->tokens.data(), share * local, columns};
+  const bool has_documents = rows->dataset->isolates_documents();
+  if (has_documents) batch.documents = {rows->documents.data(), share * local, columns};
+  for (int64_t i = 0; i < local; ++i) {
+    const int64_t sample = first + local_data_[static_cast<size_t>(i)] * share;
+    const int64_t offset = i * share * columns;
+    rows->dataset->read(sample, share, rows->tokens.data() + offset);
+    if (has_documents)
+      rows->dataset->read_documents(sample, share, rows->documents.data() + offset);
   }
   return batch;
 }
 
-/// On the rank's thread: forward and backward over the rows of a checked batch.
-void LocalEngine::run_gradients(const Batch& batch, int64_t rows) {
-  const HostRows source(batch, settings_.layout.micro_batch, settings_.train.sequence_length);
-  RunArguments arguments = run_arguments(source);
-  arguments.first_sample = totals_.samples + pending_.samples;
-  arguments.gradient_scale = rank_->gradient_seed();
+/// On a rank's thread: a part of a step over the rows of the call.
+void LocalEngine::run_gradients(Rank& rank, int64_t local, ListPart part) {
+  static const Batch kNone;
+  const HostRows source = rows_for(rank, request_.batch != nullptr ? *request_.batch : kNone);
+  RunArguments arguments = run_arguments(rank, source);
+  arguments.part = part;
+  arguments.gradient_scale = rank.gradient_seed();
   arguments.is_training = true;
-  arguments.is_accumulating = pending_.has_gradients;
-  arguments.start = pending_.sum;
-  const RunResult run = rank_->accumulate(arguments, rows / settings_.layout.micro_batch);
-  pending_.has_gradients = true;
-  pending_.sum = run.sum;
-  pending_.samples += rows;
-  pending_.tokens += rows * settings_.train.sequence_length;
-  pending_.forward_ns += run.forward_ns;
-  pending_.backward_ns += run.backward_ns;
-}
-
-void LocalEngine::run_update() {
-  const int64_t begin = options_.env->clock.now_ns();
-  last_loss_scale_ = rank_->loss_scale();
-  last_update_ = rank_->update(pending_.sum);
-  pending_.optimizer_ns += options_.env->clock.now_ns() - begin;
+  const int64_t waited = rank.communication_ns();
+  const int64_t count =
+      part == ListPart::kClose ? pending_.micro_batches : micro_batches(request_.rows);
+  const RunResult run = rank.run(arguments, count);
+  RankTime& time = times_[static_cast<size_t>(local)];
+  time.forward_ns += run.forward_ns;
+  time.backward_ns += run.backward_ns;
+  time.bubble_ns += run.bubble_ns;
+  time.step_ns += run.step_ns;
+  time.communication_ns += rank.communication_ns() - waited;
+  if (part != ListPart::kAccumulate) return;
+  const GlobalSums sums = rank.pending_sums();
+  if (local == 0) request_.total = sums;
 }
 
 Outcome LocalEngine::step(const Batch* batch, int64_t timeout_ms, Metrics* metrics) {
-  check_usable();
+  ranks_.check_usable();
   check_no_pending("step");
   const bool has_dataset = train_.dataset != nullptr;
   if ((batch == nullptr) != has_dataset) {
@@ -111,52 +159,69 @@ Outcome LocalEngine::step(const Batch* batch, int64_t timeout_ms, Metrics* metri
         .with("dataset", has_dataset ? "attached" : "none");
   }
   request_ = {};
-  request_.batch = batch;
   request_.rows = rows_of_step();
-  if (batch != nullptr) {
-    check_batch(*batch, {request_.rows, settings_.layout.data * settings_.layout.micro_batch,
-                         settings_.train.sequence_length, settings_.model.vocab_size});
-  }
+  if (batch != nullptr) check_host_batch(*batch, request_.rows);
+  Batch given;
   pending_ = {};
   pending_.begin_ns = options_.env->clock.now_ns();
+  pending_.samples = 0;
+  std::fill(times_.begin(), times_.end(), RankTime{});
+  RankSet::Call call;
+  call.name = "engine_step";
+  call.value = std::to_string(totals_.step) + " " + std::to_string(totals_.samples);
+  call.timeout_ms = timeout_ms;
+  call.prepare = [&] {
+    given = batch != nullptr ? *batch : read_rows(&train_, totals_.samples, request_.rows);
+    request_.batch = &given;
+    pending_.data_ns = options_.env->clock.now_ns() - pending_.begin_ns;
+  };
+  call.part = [this](int64_t local) { run_gradients(ranks_.rank(local), local, ListPart::kWhole); };
   try {
-    call(
-        [this] {
-          Batch read;
-          if (request_.batch == nullptr) {
-            read = read_rows(&train_, totals_.samples, request_.rows);
-            pending_.data_ns = options_.env->clock.now_ns() - pending_.begin_ns;
-          }
-          run_gradients(request_.batch != nullptr ? *request_.batch : read, request_.rows);
-          run_update();
-        },
-        timeout_ms);
+    ranks_.run(call);
   } catch (...) {
     pending_ = {};
     throw;
   }
+  pending_.sums = ranks_.rank(0).update().sums;
+  pending_.samples = request_.rows;
+  pending_.tokens = request_.rows * settings_.train.sequence_length;
   return finish_update(metrics);
 }
 
 Outcome LocalEngine::forward_backward(const Batch& batch, int64_t timeout_ms, Metrics* metrics) {
-  check_usable();
+  ranks_.check_usable();
   request_ = {};
   request_.batch = &batch;
-  request_.rows = check_batch(batch, {0, settings_.layout.data * settings_.layout.micro_batch,
-                                      settings_.train.sequence_length, settings_.model.vocab_size});
-  check_rows(request_.rows);
+  request_.rows = check_host_batch(batch, 0);
+  for (int64_t local = 0; local < ranks_.size(); ++local) {
+    ranks_.rank(local).check_micro_batches(micro_batches(request_.rows));
+  }
+  const Pending before = pending_;
   if (!pending_.has_gradients) {
     pending_ = {};
     pending_.begin_ns = options_.env->clock.now_ns();
+    std::fill(times_.begin(), times_.end(), RankTime{});
   }
-  const Pending before = pending_;
+  RankSet::Call call;
+  call.name = "engine_forward_backward";
+  call.value = std::to_string(request_.rows);
+  call.timeout_ms = timeout_ms;
+  call.part = [this](int64_t local) {
+    run_gradients(ranks_.rank(local), local, ListPart::kAccumulate);
+  };
   try {
-    call([this] { run_gradients(*request_.batch, request_.rows); }, timeout_ms);
+    ranks_.run(call);
   } catch (...) {
     pending_ = before;
     throw;
   }
+  pending_.has_gradients = true;
+  pending_.sums = request_.total;
+  pending_.micro_batches = micro_batches(request_.rows);
+  pending_.samples += request_.rows;
+  pending_.tokens += request_.rows * settings_.train.sequence_length;
   if (metrics != nullptr) {
+    Rank& rank = ranks_.rank(0);
     *metrics = {};
     metrics->valid = kMetricsStep;
     metrics->step = totals_.step + 1;
@@ -164,89 +229,97 @@ Outcome LocalEngine::forward_backward(const Batch& batch, int64_t timeout_ms, Me
     metrics->tokens_total = totals_.tokens + pending_.tokens;
     metrics->skipped_total = totals_.skipped;
     metrics->tokens = pending_.tokens;
-    metrics->targets = pending_.sum.targets;
-    metrics->loss = pending_.sum.targets == 0
-                        ? 0.0
-                        : pending_.sum.loss / static_cast<double>(pending_.sum.targets);
-    metrics->lr = rank_->learning_rate().at(rank_->updates() + 1);
-    metrics->loss_scale = rank_->loss_scale();
+    metrics->targets = pending_.sums.targets;
+    metrics->loss = mean_loss(pending_.sums);
+    metrics->lr = rank.learning_rate().at(rank.updates() + 1);
+    metrics->loss_scale = rank.loss_scale();
   }
-  return take_stop() ? Outcome::kStopped : Outcome::kDone;
+  return take_stop(pending_.sums.stop != 0) ? Outcome::kStopped : Outcome::kDone;
 }
 
 Outcome LocalEngine::optimizer_step(int64_t timeout_ms, Metrics* metrics) {
-  check_usable();
+  ranks_.check_usable();
   if (!pending_.has_gradients) {
     throw Error("mid_step", "no gradients are there: call forward_backward first");
   }
-  call([this] { run_update(); }, timeout_ms);
+  request_ = {};
+  RankSet::Call call;
+  call.name = "engine_optimizer_step";
+  call.value = std::to_string(totals_.step);
+  call.timeout_ms = timeout_ms;
+  call.part = [this](int64_t local) { run_gradients(ranks_.rank(local), local, ListPart::kClose); };
+  ranks_.run(call);
+  pending_.sums = ranks_.rank(0).update().sums;
   return finish_update(metrics);
 }
 
-/// Takes the decision of the rank into the totals, or turns it into an error that leaves them.
+/// All processes learned of the wish together.
+bool LocalEngine::take_stop(bool is_agreed) {
+  if (is_agreed) ranks_.clear_stop();
+  return is_agreed;
+}
+
+void LocalEngine::throw_nonfinite(const Update& update) {
+  const Pending lost = pending_;
+  pending_ = {};
+  const bool is_nonfinite = update.kind == Update::Kind::kNonfinite;
+  const int64_t tensor = update.sums.first_nonfinite;
+  throw Error(is_nonfinite ? "nonfinite_loss" : "scale_exhausted",
+              is_nonfinite ? "loss or gradients are not finite; the update was not applied"
+                           : "overflow at the smallest loss scale; the update was not applied")
+      .with("step", totals_.step + 1)
+      .with("loss", mean_loss(lost.sums))
+      .with("tensor", tensor < 0
+                          ? "none"
+                          : ranks_.rank(0).tensors()[static_cast<size_t>(tensor)].name.c_str())
+      .with("first_sample", totals_.samples)
+      .with("samples", lost.samples)
+      .subsystem("engine/optimizer");
+}
+
+/// Takes the decision of the ranks into the totals, or turns it into an error that leaves them.
 Outcome LocalEngine::finish_update(Metrics* metrics) {
-  const int64_t step = totals_.step + 1;
-  if (last_update_.kind == Update::Kind::kNonfinite ||
-      last_update_.kind == Update::Kind::kScaleExhausted) {
-    const Pending lost = pending_;
-    pending_ = {};
-    const bool is_nonfinite = last_update_.kind == Update::Kind::kNonfinite;
-    const int64_t tensor = last_update_.nonfinite_tensor;
-    throw Error(is_nonfinite ? "nonfinite_loss" : "scale_exhausted",
-                is_nonfinite ? "loss or gradients are not finite; the update was not applied"
-                             : "overflow at the smallest loss scale; the update was not applied")
-        .with("step", step)
-        .with("rank", options_.rank)
-        .with("loss", lost.sum.loss / static_cast<double>(lost.sum.targets))
-        .with("tensor",
-              tensor < 0 ? "none" : rank_->tensors()[static_cast<size_t>(tensor)].name.c_str())
-        .with("first_sample", totals_.samples)
-        .with("samples", lost.samples)
-        .rank(options_.rank)
-        .subsystem("engine/optimizer");
+  const Update update = ranks_.rank(0).update();
+  if (update.kind == Update::Kind::kNonfinite || update.kind == Update::Kind::kScaleExhausted) {
+    throw_nonfinite(update);
   }
   {
     const std::lock_guard lock(mutex_);
-    totals_.step = step;
+    ++totals_.step;
     totals_.samples += pending_.samples;
     totals_.tokens += pending_.tokens;
-    totals_.skipped += last_update_.kind == Update::Kind::kSkipped ? 1 : 0;
-    totals_.forward_seconds += seconds(pending_.forward_ns);
-    totals_.backward_seconds += seconds(pending_.backward_ns);
-    totals_.optimizer_seconds += seconds(pending_.optimizer_ns);
+    totals_.skipped += update.kind == Update::Kind::kSkipped ? 1 : 0;
+    totals_.forward_seconds += mean_seconds(&RankTime::forward_ns);
+    totals_.backward_seconds += mean_seconds(&RankTime::backward_ns);
+    totals_.communication_seconds += mean_seconds(&RankTime::communication_ns);
+    totals_.bubble_seconds += mean_seconds(&RankTime::bubble_ns);
+    totals_.optimizer_seconds += mean_seconds(&RankTime::step_ns);
     const double passed = seconds(options_.env->clock.now_ns() - pending_.begin_ns);
     totals_.step_seconds += passed;
-    remember_step(passed);
+    ranks_.remember_step(passed);
   }
   if (metrics != nullptr) {
     *metrics = {};
-    fill_step_metrics(metrics);
+    fill_step_metrics(update, metrics);
     fill_time_metrics(metrics);
   }
   pending_ = {};
-  return take_stop() ? Outcome::kStopped : Outcome::kDone;
+  return take_stop(update.sums.stop != 0) ? Outcome::kStopped : Outcome::kDone;
 }
 
-void LocalEngine::remember_step(double passed) {
-  recent_seconds_[static_cast<size_t>(timed_steps_) % recent_seconds_.size()] = passed;
-  ++timed_steps_;
-}
-
-void LocalEngine::fill_step_metrics(Metrics* metrics) const {
+void LocalEngine::fill_step_metrics(const Update& update, Metrics* metrics) const {
   metrics->valid |= kMetricsStep;
   metrics->step = totals_.step;
   metrics->samples_total = totals_.samples;
   metrics->tokens_total = totals_.tokens;
   metrics->skipped_total = totals_.skipped;
   metrics->tokens = pending_.tokens;
-  metrics->targets = pending_.sum.targets;
-  metrics->skipped = last_update_.kind == Update::Kind::kSkipped ? 1 : 0;
-  metrics->loss = pending_.sum.targets == 0
-                      ? 0.0
-                      : pending_.sum.loss / static_cast<double>(pending_.sum.targets);
-  metrics->grad_norm = last_update_.grad_norm;
-  metrics->lr = last_update_.lr;
-  metrics->loss_scale = last_loss_scale_;
+  metrics->targets = pending_.sums.targets;
+  metrics->skipped = update.kind == Update::Kind::kSkipped ? 1 : 0;
+  metrics->loss = mean_loss(pending_.sums);
+  metrics->grad_norm = update.grad_norm;
+  metrics->lr = update.lr;
+  metrics->loss_scale = update.loss_scale;
 }
 
 /// FLOPs of a training pass over `samples`, attention counted whole: 3·(L·(E + X) + O) a sample.
@@ -263,42 +336,67 @@ double LocalEngine::model_flops(int64_t samples) const {
   return 3.0 * f(samples) * (f(m.layers) * (linear + attention) + logits);
 }
 
+/// Mean over local ranks.
+double LocalEngine::mean_seconds(int64_t RankTime::*field) const {
+  double sum = 0;
+  for (const RankTime& time : times_) sum += seconds(time.*field);
+  return sum / static_cast<double>(times_.size());
+}
+
+/// The largest value of a local rank's ledger.
+int64_t LocalEngine::largest(int64_t (MemoryLedger::*value)() const) const {
+  int64_t most = 0;
+  for (int64_t local = 0; local < ranks_.size(); ++local) {
+    most = std::max(most, (ranks_.rank(local).ledger().*value)());
+  }
+  return most;
+}
+
 void LocalEngine::fill_time_metrics(Metrics* metrics) const {
   metrics->valid |= kMetricsTime | kMetricsMemory;
   metrics->step_seconds = seconds(options_.env->clock.now_ns() - pending_.begin_ns);
   metrics->tokens_per_second = static_cast<double>(pending_.tokens) / metrics->step_seconds;
   metrics->model_flops_per_second = model_flops(pending_.samples) / metrics->step_seconds;
-  metrics->forward_seconds = seconds(pending_.forward_ns);
-  metrics->backward_seconds = seconds(pending_.backward_ns);
-  metrics->optimizer_seconds = seconds(pending_.optimizer_ns);
+  metrics->forward_seconds = mean_seconds(&RankTime::forward_ns);
+  metrics->backward_seconds = mean_seconds(&RankTime::backward_ns);
+  metrics->communication_seconds = mean_seconds(&RankTime::communication_ns);
+  metrics->bubble_seconds = mean_seconds(&RankTime::bubble_ns);
+  metrics->optimizer_seconds = mean_seconds(&RankTime::step_ns);
   metrics->data_seconds = seconds(pending_.data_ns);
-  metrics->memory_bytes = rank_->ledger().total();
-  metrics->memory_peak_bytes = rank_->ledger().peak();
+  metrics->memory_bytes = largest(&MemoryLedger::total);
+  metrics->memory_peak_bytes = largest(&MemoryLedger::peak);
 }
 
-/// On the rank's thread: the loss of a checked batch, or of the evaluation dataset's start.
-void LocalEngine::run_evaluation() {
-  const int64_t batches = request_.batch != nullptr ? 1 : settings_.evaluate.batches;
-  for (int64_t i = 0; i < batches; ++i) {
-    const Batch batch = request_.batch != nullptr
-                            ? *request_.batch
-                            : read_rows(&evaluate_, i * request_.rows, request_.rows);
-    const HostRows source(batch, settings_.layout.micro_batch, settings_.train.sequence_length);
-    RunArguments arguments = run_arguments(source);
-    arguments.start = request_.sum;
-    arguments.losses = request_.losses;
-    arguments.stop = &is_stop_requested_;
-    const RunResult run = rank_->evaluate(arguments, request_.rows / settings_.layout.micro_batch);
-    request_.sum = run.sum;
-    if (run.is_stopped) {
-      request_.is_stopped = true;
-      return;
-    }
+/// On a rank's thread: the loss of a checked batch, or of the evaluation dataset's start.
+void LocalEngine::run_evaluation(Rank& rank, int64_t local) {
+  const bool is_last_tensor = rank.at().tensor == 0;  // of equal losses one rank writes
+  const HostRows source = rows_for(rank, *request_.batch);
+  RunArguments arguments = run_arguments(rank, source);
+  if (request_.losses != nullptr && rank.holds_loss() && is_last_tensor) {
+    const int64_t share = request_.rows / settings_.layout.data;
+    arguments.losses = request_.losses + rank.at().data * share * settings_.train.sequence_length;
   }
+  LossSum& sum = request_.sums[static_cast<size_t>(local)];
+  rank.evaluate(arguments, micro_batches(request_.rows), &sum);
+  const GlobalSums total = rank.add_up({sum.loss, sum.targets, ranks_.is_stop_requested() ? 1 : 0});
+  if (local == 0) request_.total = total;
+}
+
+/// One evaluation pass over request_.batch.
+void LocalEngine::call_evaluation(const char* name, std::function<void()> prepare,
+                                  int64_t timeout_ms) {
+  RankSet::Call call;
+  call.name = name;
+  call.prepare = std::move(prepare);
+  call.value = std::to_string(request_.rows);
+  call.timeout_ms = timeout_ms;
+  call.part = [this](int64_t local) { run_evaluation(ranks_.rank(local), local); };
+  ranks_.run(call);
+  request_.is_stopped = take_stop(request_.total.stop != 0);
 }
 
 Outcome LocalEngine::evaluate(const Batch* batch, int64_t timeout_ms, Metrics* metrics) {
-  check_usable();
+  ranks_.check_usable();
   const bool has_dataset = evaluate_.dataset != nullptr;
   if ((batch == nullptr) != has_dataset) {
     throw Error("argument", batch == nullptr
@@ -309,18 +407,18 @@ Outcome LocalEngine::evaluate(const Batch* batch, int64_t timeout_ms, Metrics* m
   }
   const int64_t begin = options_.env->clock.now_ns();
   request_ = {};
-  request_.batch = batch;
-  request_.rows = settings_.train.global_batch;
-  if (batch != nullptr) {
-    request_.rows =
-        check_batch(*batch, {0, settings_.layout.data * settings_.layout.micro_batch,
-                             settings_.train.sequence_length, settings_.model.vocab_size});
+  request_.sums.resize(static_cast<size_t>(ranks_.size()));
+  request_.rows = batch != nullptr ? check_host_batch(*batch, 0) : settings_.train.global_batch;
+  const int64_t batches = batch != nullptr ? 1 : settings_.evaluate.batches;
+  for (int64_t i = 0; i < batches && !request_.is_stopped; ++i) {
+    Batch given;
+    const auto prepare = [&] {
+      given = batch != nullptr ? *batch : read_rows(&evaluate_, i * request_.rows, request_.rows);
+      request_.batch = &given;
+    };
+    call_evaluation("engine_evaluate", prepare, timeout_ms);
   }
-  call([this] { run_evaluation(); }, timeout_ms);
-  if (request_.is_stopped) {
-    take_stop();
-    return Outcome::kStopped;
-  }
+  if (request_.is_stopped) return Outcome::kStopped;
   if (metrics != nullptr) {
     *metrics = {};
     metrics->valid = kMetricsStep | kMetricsTime;
@@ -328,14 +426,11 @@ Outcome LocalEngine::evaluate(const Batch* batch, int64_t timeout_ms, Metrics* m
     metrics->samples_total = totals_.samples;
     metrics->tokens_total = totals_.tokens;
     metrics->skipped_total = totals_.skipped;
-    metrics->targets = request_.sum.targets;
-    const int64_t batches = batch != nullptr ? 1 : settings_.evaluate.batches;
+    metrics->targets = request_.total.targets;
     metrics->tokens = batches * request_.rows * settings_.train.sequence_length;
-    metrics->loss = request_.sum.targets == 0
-                        ? 0.0
-                        : request_.sum.loss / static_cast<double>(request_.sum.targets);
+    metrics->loss = mean_loss(request_.total);
     metrics->grad_norm = std::numeric_limits<double>::quiet_NaN();
-    metrics->loss_scale = rank_->loss_scale();
+    metrics->loss_scale = ranks_.rank(0).loss_scale();
     metrics->step_seconds = seconds(options_.env->clock.now_ns() - begin);
     metrics->tokens_per_second = static_cast<double>(metrics->tokens) / metrics->step_seconds;
   }
@@ -343,23 +438,44 @@ Outcome LocalEngine::evaluate(const Batch* batch, int64_t timeout_ms, Metrics* m
 }
 
 Outcome LocalEngine::score(const Batch& batch, int64_t timeout_ms, float* losses, int64_t bytes) {
-  check_usable();
+  ranks_.check_usable();
   request_ = {};
   request_.batch = &batch;
-  request_.rows = check_batch(batch, {0, settings_.layout.data * settings_.layout.micro_batch,
-                                      settings_.train.sequence_length, settings_.model.vocab_size});
-  const int64_t want =
-      request_.rows * settings_.train.sequence_length * static_cast<int64_t>(sizeof(float));
+  request_.sums.resize(static_cast<size_t>(ranks_.size()));
+  request_.rows = check_host_batch(batch, 0);
+  const int64_t s = settings_.train.sequence_length;
+  const int64_t want = batch.tokens.rows * s * static_cast<int64_t>(sizeof(float));
   if (losses == nullptr || bytes != want) {
     throw Error("argument", "losses takes one float32 for each row and position")
         .with("bytes", bytes)
         .with("want", want);
   }
-  request_.losses = losses;
-  call([this] { run_evaluation(); }, timeout_ms);
-  if (!request_.is_stopped) return Outcome::kDone;
-  take_stop();
-  return Outcome::kStopped;
+  std::vector<float> all(static_cast<size_t>(request_.rows * s));
+  request_.losses = all.data();
+  call_evaluation("engine_score", nullptr, timeout_ms);
+  if (request_.is_stopped) return Outcome::kStopped;
+  if (!ranks_.is_alone()) {
+    RankSet::Call call;
+    call.name = "engine_score_losses";
+    call.timeout_ms = timeout_ms;
+    call.part = [&](int64_t local) {
+      // Each row's losses are there in one process and 0 in the others.
+      if (local != 0) return;
+      ranks_.leaders()->all_reduce(
+          {all.data(), DType::kFloat32, {static_cast<int64_t>(all.size())}});
+    };
+    ranks_.run(call);
+  }
+  if (batch.scope == BatchScope::kGlobal) {
+    std::copy(all.begin(), all.end(), losses);
+    return Outcome::kDone;
+  }
+  const int64_t share = request_.rows / settings_.layout.data * s;
+  for (size_t i = 0; i < local_data_.size(); ++i) {
+    std::copy_n(all.data() + local_data_[i] * share, share,
+                losses + static_cast<int64_t>(i) * share);
+  }
+  return Outcome::kDone;
 }
 
 }  // namespace plait

@@ -5,18 +5,19 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "engine/comm/endpoint.h"
+#include "kernels/base/error.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/ops/names.h"
-#include "kernels/ops/span.h"
 
 namespace plait {
 namespace {
 
-DeviceOptions device_options(const Settings& settings, const ThreadHooks& hooks) {
+DeviceOptions device_options(const Settings& settings, const ThreadHooks& hooks, int threads) {
   DeviceOptions options;
   options.kind = settings.device.device;
   options.isa = settings.device.isa;
-  options.threads = static_cast<int>(settings.device.threads);
+  options.threads = threads;
   options.is_flushing = settings.precision.flush_to_zero;
   options.hooks = hooks;
   return options;
@@ -77,61 +78,172 @@ double seed_divisor(int64_t sequence) {
   return static_cast<double>(std::bit_ceil(static_cast<uint64_t>(sequence)));
 }
 
+/// Layers of every virtual stage: the given counts, or equal runs.
+std::vector<std::pair<int64_t, int64_t>> split_layers(const Settings& settings) {
+  const LayoutConfig& layout = settings.layout;
+  const int64_t stages = layout.pipeline * layout.interleave, layers = settings.model.layers;
+  std::vector<std::pair<int64_t, int64_t>> runs;
+  int64_t first = 0;
+  for (int64_t stage = 0; stage < stages; ++stage) {
+    const int64_t count = layout.stage_layers.empty()
+                              ? (stage + 1) * layers / stages - stage * layers / stages
+                              : layout.stage_layers[static_cast<size_t>(stage)];
+    runs.emplace_back(first, count);
+    first += count;
+  }
+  return runs;
+}
+
 }  // namespace
 
-Rank::Rank(const Settings& settings, Clock& clock, const ThreadHooks& hooks, const Flags& flags)
+Rank::Rank(const Settings& settings, Fabric& fabric, const Place& place, Clock& clock,
+           const ThreadHooks& hooks, const Flags& flags)
     : settings_(settings),
-      device_(make_device(device_options(settings, hooks))),
+      place_(place),
+      at_(place.mesh.coordinates(place.rank)),
+      flags_(flags),
+      device_(make_device(device_options(settings, hooks, place.threads))),
       kernels_(cpu_kernels()),
       context_{*device_, kernels_, workspace_, flags.is_aborted, flags.progress},
+      endpoint_(fabric.endpoint(place.rank)),
       shape_(schedule_shape(settings)),
       schedule_(make_schedule(shape_)),
       forward_schedule_(make_forward_schedule(shape_)),
+      tensors_(logical_tensors(settings.model)),
       loss_scale_(loss_scale_options(settings.precision)),
-      learning_rate_(make_learning_rate(settings.optimizer)),
-      tensors_(logical_tensors(settings.model)) {
+      learning_rate_(make_learning_rate(settings.optimizer)) {
   check_stream_keys(settings.model, settings.seed);
-  StageOptions options;
-  options.model = {settings.model, settings.precision, settings.train, settings.seed};
-  options.layout = settings.layout;
-  options.layers = settings.model.layers;
-  options.slots = peak_alive(schedule_.lists[0]);
-  options.max_rows = settings.layout.micro_batch * settings.train.sequence_length;
-  options.is_split = shape_.kind == ScheduleKind::kZeroBubble;
-  if (shape_.kind == ScheduleKind::kGpipe) most_micro_batches_ = shape_.micro_batches;
-  longest_window_ = std::min(settings.model.sequence_length, options.max_rows);
-  stage_ = std::make_unique<Stage>(options, *device_);
+  validate(schedule_);
+  build_groups(fabric);
+  build_stages();
   build_optimizer();
-  executor_ = std::make_unique<Executor>(*stage_, clock, options.slots, options.max_rows);
-  stage_->prepare(context_);
+  build_executor(clock);
+  for (const auto& stage : stages_) stage->prepare(context_);
   measure();
 }
 
-void Rank::build_optimizer() {
-  std::unordered_map<std::string, int64_t> index;
-  std::vector<bool> decays;
-  for (const LogicalTensor& tensor : tensors_) {
-    index[tensor.name] = static_cast<int64_t>(decays.size());
-    decays.push_back(tensor.shape.dims() >= 2);
+Rank::~Rank() = default;
+
+void Rank::build_groups(Fabric&) {
+  for (const Axis axis : {Axis::kTensor, Axis::kPipeline, Axis::kData}) {
+    const auto index = static_cast<size_t>(axis);
+    groups_[index] = std::make_unique<Communicator>(
+        endpoint_, axis_name(axis), place_.first_group + static_cast<uint32_t>(index),
+        place_.mesh.group(axis, place_.rank), &device_->pool());
   }
-  places_.resize(tensors_.size());
-  std::vector<OptimizerUnit> units;
-  for (const auto& unit : stage_->units()) {
-    OptimizerUnit flat{unit->weights(), unit->gradients(), {}};
-    for (const auto& parameter : unit->parameters()) {
-      for (const Segment& segment : parameter->segments) {
-        const auto [first, count] = parameter->range(segment);
-        const int64_t tensor = index.at(segment.name);
-        flat.spans.push_back({tensor, parameter->offset + first, count});
-        places_[static_cast<size_t>(tensor)].push_back(
-            {static_cast<int64_t>(units.size()), parameter.get(), &segment});
-      }
+}
+
+void Rank::build_stages() {
+  const LayoutConfig& layout = settings_.layout;
+  const auto runs = split_layers(settings_);
+  const auto stages = static_cast<int64_t>(runs.size());
+  for (int64_t chunk = 0; chunk < layout.interleave; ++chunk) {
+    const int64_t index = chunk * layout.pipeline + at_.pipeline;
+    layers_.push_back(runs[static_cast<size_t>(index)]);
+    slots_.push_back(peak_alive(schedule_.lists[static_cast<size_t>(at_.pipeline)], index));
+    StageOptions options;
+    options.model = {settings_.model, settings_.precision, settings_.train, settings_.seed};
+    options.layout = layout;
+    options.first_layer = layers_.back().first;
+    options.layers = layers_.back().second;
+    options.is_first = index == 0;
+    options.is_last = index + 1 == stages;
+    options.slots = slots_.back();
+    options.max_rows = layout.micro_batch * settings_.train.sequence_length;
+    options.is_split = shape_.kind == ScheduleKind::kZeroBubble;
+    options.tensor = tensor_group();
+    holds_loss_ = holds_loss_ || options.is_last;
+    stages_.push_back(std::make_unique<Stage>(options, *device_));
+  }
+  const int64_t t = layout.sequence_parallel ? layout.tensor : 1;
+  const int64_t most = std::min(settings_.model.sequence_length,
+                                layout.micro_batch * settings_.train.sequence_length);
+  longest_window_ = most / t * t;
+}
+
+TensorGroup Rank::tensor_group() const {
+  const LayoutConfig& layout = settings_.layout;
+  TensorGroup group;
+  group.size = layout.tensor;
+  group.index = at_.tensor;
+  if (layout.tensor > 1) group.communicator = groups_[static_cast<size_t>(Axis::kTensor)].get();
+  group.is_sequence_parallel = layout.sequence_parallel && layout.tensor > 1;
+  group.is_overlapping = layout.overlap;
+  return group;
+}
+
+void Rank::note_place(int64_t chunk, int64_t unit, const Parameter& parameter) {
+  const bool is_tied_copy = settings_.model.tied && at_.pipeline > 0 &&
+                            parameter.segments[0].name == "embedding.token.weight";
+  for (const Segment& segment : parameter.segments) {
+    TensorPlace place;
+    place.chunk = chunk;
+    place.unit = unit;
+    place.parameter = &parameter;
+    place.segment = &segment;
+    place.is_first_holder = segment.first_holder == at_.tensor;
+    place.is_tied_copy = is_tied_copy;
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      if (tensors_[i].name == segment.name) places_[i].push_back(place);
     }
-    units.push_back(std::move(flat));
   }
-  const AdamWOptions options{settings_.optimizer.beta1, settings_.optimizer.beta2,
-                             settings_.optimizer.epsilon, settings_.optimizer.weight_decay};
-  optimizer_ = std::make_unique<Optimizer>(options, std::move(units), std::move(decays), *device_);
+}
+
+void Rank::build_optimizer() {
+  places_.resize(tensors_.size());
+  OptimizerOptions options;
+  options.adamw = {settings_.optimizer.beta1, settings_.optimizer.beta2,
+                   settings_.optimizer.epsilon, settings_.optimizer.weight_decay};
+  options.zero = settings_.layout.zero;
+  for (const LogicalTensor& tensor : tensors_) {
+    options.tensors.push_back(tensor.name);
+    options.decays.push_back(tensor.shape.dims() >= 2);
+  }
+  const int64_t last = settings_.layout.pipeline - 1;
+  if (settings_.model.tied && last > 0) {
+    if (at_.pipeline == 0) options.tied_peer = last;
+    if (at_.pipeline == last) options.tied_peer = 0;
+    options.is_tied_owner = at_.pipeline == 0;
+  }
+  std::vector<std::vector<Unit*>> chunks;
+  for (size_t chunk = 0; chunk < stages_.size(); ++chunk) {
+    chunks.emplace_back();
+    for (const auto& unit : stages_[chunk]->units()) {
+      for (const auto& parameter : unit->parameters()) {
+        note_place(static_cast<int64_t>(chunk), static_cast<int64_t>(chunks.back().size()),
+                   *parameter);
+      }
+      chunks.back().push_back(unit.get());
+    }
+  }
+  const auto group = [this](Axis axis) { return groups_[static_cast<size_t>(axis)].get(); };
+  optimizer_ = std::make_unique<Optimizer>(
+      options, StepGroups{group(Axis::kTensor), group(Axis::kPipeline), group(Axis::kData)},
+      std::move(chunks), *device_);
+  for (size_t chunk = 0; chunk < stages_.size(); ++chunk) {
+    stages_[chunk]->set_hooks(optimizer_->hooks(static_cast<int64_t>(chunk)));
+  }
+}
+
+void Rank::build_executor(Clock& clock) {
+  const int64_t rows = settings_.layout.micro_batch * settings_.train.sequence_length;
+  Transfers::Options transfers;
+  transfers.pipeline = groups_[static_cast<size_t>(Axis::kPipeline)].get();
+  transfers.tensor = tensor_group();
+  transfers.is_scattering = settings_.layout.scatter_gather;
+  transfers.dtype = settings_.precision.residual;
+  transfers.elements = transfers.tensor.local_rows(rows) * settings_.model.hidden;
+  transfers_ = std::make_unique<Transfers>(transfers, *device_);
+  Executor::Options options;
+  for (const auto& stage : stages_) options.chunks.push_back(stage.get());
+  options.slots = slots_;
+  options.transfers = transfers_.get();
+  options.handler = this;
+  options.ring = &endpoint_.ring();
+  options.clock = &clock;
+  options.pipeline = settings_.layout.pipeline;
+  options.max_rows = rows;
+  executor_ = std::make_unique<Executor>(options);
 }
 
 /// Runs every kind of pass without computing, to learn how much workspace they take.
@@ -143,49 +255,106 @@ void Rank::measure() {
   arguments.sequence = settings_.train.sequence_length;
   arguments.gradient_scale = 1.0f;
   arguments.is_training = true;
-  executor_->run(context_, schedule_.lists[0], arguments);
-  {
+  executor_->run(context_, list(shape_.micro_batches), arguments);
+  arguments.gradient_scale = 0.0f;
+  executor_->run(context_, forward_schedule_.lists[static_cast<size_t>(at_.pipeline)], arguments);
+  if (holds_loss_) {
     Workspace::Frame frame(workspace_);
     Pass pass{context_, 1, longest_window_};
-    stage_->logits(pass, 0, 0, frame.tensor(DType::kFloat32, {1, stage_->padded_vocabulary()}));
+    Stage& stage = *stages_.back();
+    stage.logits(pass, 0, 0, frame.tensor(DType::kFloat32, {1, stage.vocabulary_shard_width()}));
   }
-  stage_->weights_changed(context_);
-  optimizer_->sum_squares(context_);
+  masters_changed();
   workspace_.allocate(&device_->ledger());
 }
 
 void Rank::draw_weights() {
-  for (size_t i = 0; i < stage_->units().size(); ++i) {
-    fill_initial_weights(*stage_->units()[i], settings_.seed, device_->pool(),
-                         optimizer_->master(static_cast<int64_t>(i)).as<float>());
+  for (size_t chunk = 0; chunk < stages_.size(); ++chunk) {
+    const auto& units = stages_[chunk]->units();
+    for (size_t unit = 0; unit < units.size(); ++unit) {
+      const auto c = static_cast<int64_t>(chunk), u = static_cast<int64_t>(unit);
+      const UnitRange range = optimizer_->state_range(c, u);
+      fill_initial_weights(*units[unit], settings_.seed, device_->pool(), range.first, range.count,
+                           optimizer_->master(c, u).as<float>());
+    }
   }
   masters_changed();
 }
 
 void Rank::masters_changed() {
-  optimizer_->round_weights(context_);
-  stage_->weights_changed(context_);
+  optimizer_->masters_changed(context_);
+  for (size_t chunk = 0; chunk < stages_.size(); ++chunk) {
+    weights_changed(static_cast<int64_t>(chunk));
+  }
+}
+
+/// Under ZeRO 3 weights come and go with each use, and the stage takes the change then.
+void Rank::weights_changed(int64_t chunk) {
+  if (settings_.layout.zero == 3) return;
+  stages_[static_cast<size_t>(chunk)]->weights_changed(context_);
+}
+
+Schedule Rank::make_lists(int64_t micro_batches) const {
+  ScheduleShape shape = shape_;
+  shape.micro_batches = micro_batches;
+  return make_schedule(shape);
 }
 
 const std::vector<Instruction>& Rank::list(int64_t micro_batches) {
-  if (schedule_.shape.micro_batches != micro_batches) {
-    shape_.micro_batches = micro_batches;
-    schedule_ = make_schedule(shape_);
+  if (schedule_.shape.micro_batches != micro_batches) schedule_ = make_lists(micro_batches);
+  return schedule_.lists[static_cast<size_t>(at_.pipeline)];
+}
+
+void Rank::check_micro_batches(int64_t micro_batches) const {
+  if (micro_batches == shape_.micro_batches) return;
+  const Schedule lists = make_lists(micro_batches);
+  for (size_t chunk = 0; chunk < slots_.size(); ++chunk) {
+    const int64_t stage = static_cast<int64_t>(chunk) * settings_.layout.pipeline + at_.pipeline;
+    const int64_t alive = peak_alive(lists.lists[static_cast<size_t>(at_.pipeline)], stage);
+    if (alive <= slots_[chunk]) continue;
+    throw Error("argument",
+                "the schedule would hold more micro-batches at once than the global "
+                "batch does")
+        .with("micro_batches", micro_batches)
+        .with("rows", micro_batches * settings_.layout.micro_batch * settings_.layout.data)
+        .with("limit", settings_.train.global_batch)
+        .with("alive", alive)
+        .with("slots", slots_[chunk]);
   }
-  return schedule_.lists[0];
 }
 
-RunResult Rank::accumulate(const RunArguments& arguments, int64_t micro_batches) {
-  return executor_->run(context_, list(micro_batches), arguments);
+RunResult Rank::run(RunArguments arguments, int64_t micro_batches) {
+  if (!has_pending_) {
+    pending_ = {};
+    optimizer_->begin_step();
+  }
+  arguments.is_accumulating = has_pending_;
+  arguments.start = pending_;
+  if (arguments.part != ListPart::kClose) has_pending_ = true;
+  const RunResult result = executor_->run(context_, list(micro_batches), arguments);
+  pending_ = result.sum;
+  if (arguments.part != ListPart::kAccumulate) drop_pending();
+  return result;
 }
 
-RunResult Rank::evaluate(const RunArguments& arguments, int64_t micro_batches) {
+void Rank::drop_pending() {
+  has_pending_ = false;
+  pending_ = {};
+}
+
+GlobalSums Rank::pending_sums() { return add_up({pending_.loss, pending_.targets, 0}); }
+
+void Rank::evaluate(const RunArguments& arguments, int64_t micro_batches, LossSum* sum) {
   if (forward_schedule_.shape.micro_batches != micro_batches) {
     ScheduleShape shape = shape_;
     shape.micro_batches = micro_batches;
     forward_schedule_ = make_forward_schedule(shape);
   }
-  return executor_->run(context_, forward_schedule_.lists[0], arguments);
+  RunArguments forward = arguments;
+  forward.start = *sum;
+  *sum =
+      executor_->run(context_, forward_schedule_.lists[static_cast<size_t>(at_.pipeline)], forward)
+          .sum;
 }
 
 float Rank::gradient_seed() const {
@@ -197,66 +366,109 @@ double Rank::gradient_factor(int64_t targets) const {
          (static_cast<double>(targets) * loss_scale_.scale());
 }
 
-Update Rank::update(const LossSum& sum) {
-  Update result;
-  result.lr = learning_rate_.at(applied_ + 1);
-  if (sum.targets == 0) {
-    result.kind = Update::Kind::kSkipped;
-    return result;
-  }
-  for (const auto& unit : stage_->units()) {
-    for (const auto& parameter : unit->parameters()) {
-      if (!parameter->second_gradient.is_present()) continue;
-      const Shape flat{parameter->shape.elements()};
-      add_span(context_, parameter->second_gradient.reshaped(flat),
-               parameter->gradient.reshaped(flat));
-    }
-  }
-  const double squares = optimizer_->sum_squares(context_);
-  const double factor = gradient_factor(sum.targets);
-  result.grad_norm = factor * std::sqrt(squares);
-  if (!std::isfinite(squares) || !std::isfinite(sum.loss)) {
-    result.nonfinite_tensor = optimizer_->first_nonfinite();
-    if (settings_.precision.compute == DType::kFloat16) {
-      result.kind = loss_scale_.overflow() ? Update::Kind::kSkipped : Update::Kind::kScaleExhausted;
-    } else {
-      result.kind = settings_.train.on_nonfinite == NonfiniteChoice::kSkip
-                        ? Update::Kind::kSkipped
-                        : Update::Kind::kNonfinite;
-    }
-    return result;
-  }
-  const double limit = settings_.optimizer.clip_grad_norm;
-  const double clip = limit > 0 ? std::min(1.0, limit / (result.grad_norm + 1e-6)) : 1.0;
-  optimizer_->update(context_, static_cast<float>(factor * clip), result.lr);
-  stage_->weights_changed(context_);
-  loss_scale_.clean_step();
-  ++applied_;
-  return result;
+void Rank::reduce(int64_t chunk) { optimizer_->reduce(context_, chunk); }
+
+void Rank::gather(int64_t chunk) {
+  if (settings_.layout.zero == 3) return;  // units come in with their use
+  optimizer_->gather(context_, chunk);
+  weights_changed(chunk);
 }
 
-void Rank::next_logits(const int32_t* tokens, int64_t count, float* logits) {
+void Rank::release(int64_t) {}
+
+Update::Kind Rank::decide(const GlobalSums& sums) {
+  if (sums.targets == 0) return Update::Kind::kSkipped;
+  if (std::isfinite(sums.squares) && std::isfinite(sums.loss)) return Update::Kind::kApplied;
+  if (settings_.precision.compute == DType::kFloat16) {
+    return loss_scale_.overflow() ? Update::Kind::kSkipped : Update::Kind::kScaleExhausted;
+  }
+  return settings_.train.on_nonfinite == NonfiniteChoice::kSkip ? Update::Kind::kSkipped
+                                                                : Update::Kind::kNonfinite;
+}
+
+void Rank::step(const LossSum& sum) {
+  update_ = {};
+  update_.lr = learning_rate_.at(applied_ + 1);
+  update_.loss_scale = loss_scale_.scale();
+  const bool wants_stop = flags_.is_stop_requested != nullptr && flags_.is_stop_requested->load();
+  update_.sums = optimizer_->close(context_, {sum.loss, sum.targets, wants_stop ? 1 : 0});
+  if (context_.is_measuring()) {
+    optimizer_->apply(context_, 1.0f, 0.0);
+    for (size_t chunk = 0; chunk < stages_.size(); ++chunk) {
+      weights_changed(static_cast<int64_t>(chunk));
+    }
+    return;
+  }
+  const GlobalSums& sums = update_.sums;
+  const double factor = sums.targets == 0 ? 0.0 : gradient_factor(sums.targets);
+  update_.grad_norm = sums.targets == 0 ? 0.0 : factor * std::sqrt(sums.squares);
+  update_.kind = decide(sums);
+  if (update_.kind != Update::Kind::kApplied) return;
+  const double limit = settings_.optimizer.clip_grad_norm;
+  const double clip = limit > 0 ? std::min(1.0, limit / (update_.grad_norm + 1e-6)) : 1.0;
+  optimizer_->apply(context_, static_cast<float>(factor * clip), update_.lr);
+  // Stages 1 and 2 hold the new weights only after the gathers that follow.
+  for (size_t chunk = 0; settings_.layout.zero == 0 && chunk < stages_.size(); ++chunk) {
+    weights_changed(static_cast<int64_t>(chunk));
+  }
+  loss_scale_.clean_step();
+  ++applied_;
+}
+
+bool Rank::next_logits(const int32_t* tokens, int64_t count, float* logits) {
   class Window final : public MicroSource {
    public:
-    Window(const int32_t* tokens, int64_t count) : tokens_(tokens), count_(count) {}
+    Window(const int32_t* tokens, int64_t count, int64_t padded)
+        : tokens_(tokens), count_(count), padded_(padded) {}
     bool fill(int64_t, const MicroBuffers& buffers) const override {
       std::copy_n(tokens_, count_, buffers.tokens);
+      std::fill(buffers.tokens + count_, buffers.tokens + padded_, 0);
       return false;
     }
 
    private:
     const int32_t* tokens_;
-    int64_t count_;
+    int64_t count_, padded_;
   };
-  const Window window(tokens, count);
+  // Rows after the last are never looked at; they fill the last part of a cut sequence.
+  const TensorGroup group = tensor_group();
+  const int64_t unit = group.is_sequence_parallel ? group.size : 1;
+  const int64_t padded = (count + unit - 1) / unit * unit;
+  const Window window(tokens, count, padded);
   RunArguments arguments;
   arguments.source = &window;
   arguments.batch = 1;
-  arguments.sequence = count;
+  arguments.sequence = padded;
   arguments.is_headless = true;
-  evaluate(arguments, 1);
-  const Pass pass{context_, 1, count};
-  stage_->logits(pass, 0, count - 1, {logits, DType::kFloat32, {1, stage_->padded_vocabulary()}});
+  LossSum none;
+  evaluate(arguments, 1, &none);
+  if (!holds_loss_) return false;
+  const Pass pass{context_, 1, padded};
+  Stage& stage = *stages_.back();
+  const int64_t width = stage.vocabulary_shard_width();
+  const TensorView all{logits, DType::kFloat32, {width * group.size}};
+  const TensorView own = all.slice_rows(width * group.index, width);
+  stage.logits(pass, 0, count - 1, own.reshaped({1, width}));
+  if (group.communicator != nullptr) group.communicator->all_gather(own, all);
+  return true;
+}
+
+int32_t Rank::share_token(int32_t id) {
+  Communicator& pipeline = *groups_[static_cast<size_t>(Axis::kPipeline)];
+  pipeline.broadcast_bytes(&id, sizeof id, pipeline.size() - 1);
+  return id;
+}
+
+const OperationRing& Rank::ring() const { return endpoint_.ring(); }
+
+int64_t Rank::communication_ns() const {
+  int64_t sum = 0;
+  for (const Axis axis : {Axis::kTensor, Axis::kData}) {
+    for (int kind = 0; kind < kCollectiveKinds; ++kind) {
+      sum += group(axis).traffic(static_cast<CollectiveKind>(kind)).wait_ns;
+    }
+  }
+  return sum;
 }
 
 /// Layers are alike, so a linear is named without its layer: "attention.query.weight".
@@ -265,22 +477,25 @@ std::vector<std::pair<std::string, std::string>> Rank::kernel_names() {
   needs.compute = settings_.precision.compute;
   needs.residual = settings_.precision.residual;
   const int64_t rows = settings_.layout.micro_batch * settings_.train.sequence_length;
-  for (const auto& unit : stage_->units()) {
-    for (const auto& parameter : unit->parameters()) {
-      const std::string& name = parameter->segments[0].name;
-      const bool is_head = settings_.model.tied && name == "embedding.token.weight";
-      if (parameter->shape.dims() != 2 || (name.rfind("embedding.", 0) == 0 && !is_head)) continue;
-      const bool is_layer = name.rfind("layers.", 0) == 0;
-      needs.linears.emplace_back(
-          is_layer ? name.substr(name.find('.', 7) + 1) : name,
-          LinearShape{parameter->shape[0], parameter->shape[1], needs.compute, rows});
+  for (const auto& stage : stages_) {
+    for (const auto& unit : stage->units()) {
+      for (const auto& parameter : unit->parameters()) {
+        const std::string& name = parameter->segments[0].name;
+        const bool is_head = settings_.model.tied && name == "embedding.token.weight";
+        if (parameter->shape.dims() != 2 || (name.rfind("embedding.", 0) == 0 && !is_head))
+          continue;
+        const bool is_layer = name.rfind("layers.", 0) == 0;
+        needs.linears.emplace_back(
+            is_layer ? name.substr(name.find('.', 7) + 1) : name,
+            LinearShape{parameter->shape[0], parameter->shape[1], needs.compute, rows});
+      }
     }
   }
   const ModelConfig& m = settings_.model;
   needs.attention = {settings_.layout.micro_batch,
                      settings_.train.sequence_length,
-                     m.heads,
-                     m.key_value_heads,
+                     m.heads / settings_.layout.tensor,
+                     std::max<int64_t>(m.key_value_heads / settings_.layout.tensor, 1),
                      m.head_size,
                      0};
   return chosen_kernels(context_, needs);

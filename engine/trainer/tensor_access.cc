@@ -8,22 +8,6 @@
 namespace plait {
 namespace {
 
-/// A box of a logical tensor as rows: consecutive elements both here and there.
-struct BoxRows {
-  int64_t rows, columns;  // of the box
-  int64_t stride;         // columns of the logical tensor
-  int64_t first;          // element of the logical tensor where the box starts
-};
-
-BoxRows box_rows(const Segment& segment) {
-  if (segment.box.dims == 2) {
-    const int64_t stride = segment.shape[1];
-    return {segment.box.size[0], segment.box.size[1], stride,
-            segment.box.first[0] * stride + segment.box.first[1]};
-  }
-  return {1, segment.box.size[0], segment.shape[0], segment.box.first[0]};
-}
-
 float load(const TensorView& view, int64_t index) {
   switch (view.dtype) {
     case DType::kBFloat16:
@@ -36,58 +20,87 @@ float load(const TensorView& view, int64_t index) {
 }
 
 template <class T>
-void store_as(float value, char* out) {
-  const T stored = from_float<T>(value);
-  std::memcpy(out, &stored, sizeof stored);
-}
-
-void store(float value, DType dtype, char* out) {
-  switch (dtype) {
-    case DType::kBFloat16:
-      store_as<BFloat16>(value, out);
-      break;
-    case DType::kFloat16:
-      store_as<Float16>(value, out);
-      break;
-    default:
-      store_as<float>(value, out);
-      break;
+void store_all(const float* values, int64_t count, void* data) {
+  for (int64_t i = 0; i < count; ++i) {
+    const T stored = from_float<T>(values[i]);
+    std::memcpy(static_cast<char*>(data) + i * static_cast<int64_t>(sizeof stored), &stored,
+                sizeof stored);
   }
 }
 
 template <class T>
-float fetch_as(const char* in) {
-  T stored;
-  std::memcpy(&stored, in, sizeof stored);
-  return to_float(stored);
-}
-
-float fetch(DType dtype, const char* in) {
-  switch (dtype) {
-    case DType::kBFloat16:
-      return fetch_as<BFloat16>(in);
-    case DType::kFloat16:
-      return fetch_as<Float16>(in);
-    default:
-      return fetch_as<float>(in);
+void fetch_all(const void* data, int64_t count, float* values) {
+  for (int64_t i = 0; i < count; ++i) {
+    T stored;
+    std::memcpy(&stored, static_cast<const char*>(data) + i * static_cast<int64_t>(sizeof stored),
+                sizeof stored);
+    values[i] = to_float(stored);
   }
 }
 
-/// The flat buffer of a place that holds `kind`.
-TensorView buffer_of(const Rank& rank, const TensorPlace& place, TensorKind kind) {
+/// Calls visit(element of the unit, element of the logical tensor) for each element of the segment
+/// that lies in `range` of the unit.
+template <class Visit>
+void each_element(const TensorPlace& place, UnitRange range, Visit&& visit) {
+  const Segment& segment = *place.segment;
+  const auto [local, count] = place.parameter->range(segment);
+  const int64_t start = place.parameter->offset + local;
+  const bool is_matrix = segment.box.dims == 2;
+  const int64_t columns = is_matrix ? segment.box.size[1] : 1;
+  const int64_t stride = is_matrix ? segment.shape[1] : 1;
+  const int64_t first_column = is_matrix ? segment.box.first[1] : 0;
+  const int64_t begin = std::max(range.first - start, int64_t{0});
+  const int64_t end = std::min(range.first + range.count - start, count);
+  for (int64_t i = begin; i < end; ++i) {
+    visit(start + i, (segment.box.first[0] + i / columns) * stride + first_column + i % columns);
+  }
+}
+
+/// The flat values of a place and the elements of its unit that they are.
+struct Values {
+  TensorView view;
+  UnitRange range;
+};
+
+Values state_values(const Rank& rank, const TensorPlace& place, TensorKind kind) {
+  const Optimizer& optimizer = rank.optimizer();
+  const UnitRange range = optimizer.state_range(place.chunk, place.unit);
   switch (kind) {
-    case TensorKind::kParam:
-      return rank.stage().units()[static_cast<size_t>(place.unit)]->weights();
-    case TensorKind::kMaster:
-      return rank.optimizer().master(place.unit);
     case TensorKind::kMoment1:
-      return rank.optimizer().moment1(place.unit);
+      return {optimizer.moment1(place.chunk, place.unit), range};
     case TensorKind::kMoment2:
-      return rank.optimizer().moment2(place.unit);
-    case TensorKind::kGradient:
-      break;
+      return {optimizer.moment2(place.chunk, place.unit), range};
+    default:
+      return {optimizer.master(place.chunk, place.unit), range};
   }
-  return rank.stage().units()[static_cast<size_t>(place.unit)]->gradients();
+}
+
+/// Replicas of a state over the data axis: stage 0 keeps it whole everywhere, and the first counts.
+bool is_state_owner(const Rank& rank, const TensorPlace& place) {
+  if (!place.is_first_holder || place.is_tied_copy) return false;
+  const UnitRange range = rank.optimizer().state_range(place.chunk, place.unit);
+  const auto& units = rank.stages()[static_cast<size_t>(place.chunk)]->units();
+  const bool is_whole = range.count == units[static_cast<size_t>(place.unit)]->elements();
+  return !is_whole || rank.at().data == 0;
+}
+
+void read_gradient(const Rank& rank, const TensorPlace& place, const TensorPart& part, float* out) {
+  const bool is_second = place.parameter->second_gradient.is_present() ||
+                         rank.stages()[static_cast<size_t>(place.chunk)]
+                             ->units()[static_cast<size_t>(place.unit)]
+                             ->has_second_gradient();
+  if (part.is_head && !is_second && !place.is_tied_copy) return;
+  if (!part.is_head && place.is_tied_copy) return;
+  const int64_t holder = rank.at().tensor - place.segment->first_holder;
+  const bool is_term =
+      place.segment->is_partial ? holder == part.holder : part.holder == 0 && place.is_first_holder;
+  if (rank.at().data != part.data || !is_term) return;
+  const GradientUse use = part.is_head && is_second ? GradientUse::kSecond : GradientUse::kFirst;
+  const TensorView view = rank.optimizer().gradient(place.chunk, place.unit, use);
+  const UnitRange range = rank.optimizer().gradient_range(place.chunk, place.unit);
+  each_element(place, range, [&](int64_t element, int64_t logical) {
+    out[logical] += view.as<float>()[element - range.first];
+  });
 }
 
 }  // namespace
@@ -115,41 +128,57 @@ int64_t find_tensor(const Rank& rank, std::string_view name) {
   throw Error("argument", "the model has no such tensor").with("tensor", name);
 }
 
-void read_logical(const Rank& rank, int64_t tensor, TensorKind kind, DType dtype, double factor,
-                  void* data) {
-  const int64_t size = dtype_size(dtype);
-  for (const TensorPlace& place : rank.places(tensor)) {
-    const TensorView flat = buffer_of(rank, place, kind);
-    const BoxRows box = box_rows(*place.segment);
-    const int64_t local = place.parameter->range(*place.segment).first;
-    const TensorView& second = place.parameter->second_gradient;
-    const bool has_second = kind == TensorKind::kGradient && second.is_present();
-    for (int64_t row = 0; row < box.rows; ++row) {
-      for (int64_t column = 0; column < box.columns; ++column) {
-        const int64_t element = local + row * box.columns + column;
-        float value = load(flat, place.parameter->offset + element);
-        if (has_second) value += second.as<float>()[element];
-        if (factor != 1.0) value = static_cast<float>(factor * static_cast<double>(value));
-        store(value, dtype,
-              static_cast<char*>(data) + (box.first + row * box.stride + column) * size);
-      }
+void read_part(const Rank& rank, const TensorPart& part, float* out) {
+  for (const TensorPlace& place : rank.places(part.tensor)) {
+    if (part.kind == TensorKind::kGradient) {
+      read_gradient(rank, place, part, out);
+      continue;
     }
+    if (!is_state_owner(rank, place)) continue;
+    const Values values = state_values(rank, place, part.kind);
+    // A weight is the rounded master: read as what passes compute with.
+    const DType compute = rank.stages()[static_cast<size_t>(place.chunk)]
+                              ->units()[static_cast<size_t>(place.unit)]
+                              ->dtype();
+    const bool is_rounded = part.kind == TensorKind::kParam && compute != DType::kFloat32;
+    each_element(place, values.range, [&](int64_t element, int64_t logical) {
+      float value = load(values.view, element - values.range.first);
+      if (is_rounded && compute == DType::kBFloat16) value = to_float(from_float<BFloat16>(value));
+      if (is_rounded && compute == DType::kFloat16) value = to_float(from_float<Float16>(value));
+      out[logical] += value;
+    });
   }
 }
 
-void write_logical(Rank& rank, int64_t tensor, TensorKind kind, DType dtype, const void* data) {
-  const int64_t size = dtype_size(dtype);
-  const TensorKind stored = kind == TensorKind::kParam ? TensorKind::kMaster : kind;
+void write_tensor(Rank& rank, int64_t tensor, TensorKind kind, const float* values) {
   for (const TensorPlace& place : rank.places(tensor)) {
-    float* flat = buffer_of(rank, place, stored).as<float>();
-    const BoxRows box = box_rows(*place.segment);
-    const int64_t local = place.parameter->offset + place.parameter->range(*place.segment).first;
-    for (int64_t row = 0; row < box.rows; ++row) {
-      for (int64_t column = 0; column < box.columns; ++column) {
-        flat[local + row * box.columns + column] = fetch(
-            dtype, static_cast<const char*>(data) + (box.first + row * box.stride + column) * size);
-      }
-    }
+    const Values state = state_values(rank, place, kind);
+    float* flat = state.view.as<float>();
+    each_element(place, state.range, [&](int64_t element, int64_t logical) {
+      flat[element - state.range.first] = values[logical];
+    });
+  }
+}
+
+void store_values(const float* values, int64_t count, DType dtype, void* data) {
+  switch (dtype) {
+    case DType::kBFloat16:
+      return store_all<BFloat16>(values, count, data);
+    case DType::kFloat16:
+      return store_all<Float16>(values, count, data);
+    default:
+      return store_all<float>(values, count, data);
+  }
+}
+
+void fetch_values(const void* data, int64_t count, DType dtype, float* values) {
+  switch (dtype) {
+    case DType::kBFloat16:
+      return fetch_all<BFloat16>(data, count, values);
+    case DType::kFloat16:
+      return fetch_all<Float16>(data, count, values);
+    default:
+      return fetch_all<float>(data, count, values);
   }
 }
 

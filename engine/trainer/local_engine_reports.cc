@@ -1,0 +1,199 @@
+// Counters and reports. Any thread.
+#include <algorithm>
+
+#include "engine/trainer/local_engine.h"
+#include "kernels/base/error.h"
+#include "kernels/base/json_text.h"
+
+namespace plait {
+namespace {
+
+std::string memory_text(const MemoryLedger& ledger) {
+  JsonObject memory;
+  for (int i = 0; i < kMemoryCategories; ++i) {
+    const auto category = static_cast<MemoryCategory>(i);
+    memory.field(std::string(memory_category_name(category)) + "_bytes", ledger.bytes(category));
+  }
+  memory.field("total_bytes", ledger.total());
+  return memory.text();
+}
+
+std::string rank_text(const Rank& rank) {
+  JsonArray chunks;
+  for (const auto& [first, count] : rank.layers()) {
+    chunks.add(JsonObject().field("first_layer", first).field("layers", count).text());
+  }
+  return JsonObject()
+      .field("rank", rank.rank())
+      .field("tensor", rank.at().tensor)
+      .field("pipeline", rank.at().pipeline)
+      .field("data", rank.at().data)
+      .field("first_layer", rank.layers()[0].first)
+      .field("layers", rank.layers()[0].second)
+      .raw("chunks", chunks.text())
+      .raw("memory", memory_text(rank.ledger()))
+      .text();
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, double>> LocalEngine::counters() const {
+  std::vector<std::pair<std::string, double>> all = {
+      {"steps", static_cast<double>(totals_.step)},
+      {"samples", static_cast<double>(totals_.samples)},
+      {"tokens", static_cast<double>(totals_.tokens)},
+      {"skipped", static_cast<double>(totals_.skipped)},
+      {"operations", static_cast<double>(ranks_.progress().load())},
+      {"step_seconds", totals_.step_seconds},
+      {"forward_seconds", totals_.forward_seconds},
+      {"backward_seconds", totals_.backward_seconds},
+      {"communication_seconds", totals_.communication_seconds},
+      {"bubble_seconds", totals_.bubble_seconds},
+      {"optimizer_seconds", totals_.optimizer_seconds},
+      {"memory_bytes", static_cast<double>(largest(&MemoryLedger::total))},
+      {"memory_peak_bytes", static_cast<double>(largest(&MemoryLedger::peak))},
+  };
+  for (const Axis axis : {Axis::kTensor, Axis::kPipeline, Axis::kData}) {
+    for (int kind = 0; kind < kCollectiveKinds; ++kind) {
+      Traffic sum;
+      for (int64_t local = 0; local < ranks_.size(); ++local) {
+        const Traffic& one =
+            ranks_.rank(local).group(axis).traffic(static_cast<CollectiveKind>(kind));
+        sum.bytes += one.bytes;
+        sum.messages += one.messages;
+      }
+      const std::string name =
+          std::string(axis_name(axis)) + "_" + collective_name(static_cast<CollectiveKind>(kind));
+      all.emplace_back(name + "_bytes", static_cast<double>(sum.bytes));
+      all.emplace_back(name + "_messages", static_cast<double>(sum.messages));
+    }
+  }
+  return all;
+}
+
+double LocalEngine::counter(std::string_view name) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [known, value] : counters()) {
+    if (known == name) return value;
+  }
+  throw Error("argument", "no such counter").with("counter", name);
+}
+
+/// What each local rank sent and waited for, by axis and kind.
+std::string LocalEngine::traffic_report() const {
+  JsonArray rows;
+  for (int64_t local = 0; local < ranks_.size(); ++local) {
+    const Rank& rank = ranks_.rank(local);
+    JsonObject row;
+    row.field("rank", rank.rank());
+    for (const Axis axis : {Axis::kTensor, Axis::kPipeline, Axis::kData}) {
+      JsonObject kinds;
+      for (int kind = 0; kind < kCollectiveKinds; ++kind) {
+        const Traffic& traffic = rank.group(axis).traffic(static_cast<CollectiveKind>(kind));
+        if (traffic.messages == 0) continue;
+        kinds.raw(collective_name(static_cast<CollectiveKind>(kind)),
+                  JsonObject()
+                      .field("bytes", traffic.bytes)
+                      .field("messages", traffic.messages)
+                      .field("wait_seconds", static_cast<double>(traffic.wait_ns) * 1e-9)
+                      .text());
+      }
+      row.raw(axis_name(axis), kinds.text());
+    }
+    rows.add(row.text());
+  }
+  return rows.text();
+}
+
+std::string LocalEngine::operations_report() const {
+  JsonArray ranks;
+  for (int64_t local = 0; local < ranks_.size(); ++local) {
+    JsonArray rows;
+    for (const OperationRecord& entry : ranks_.rank(local).ring().recent()) {
+      rows.add(JsonObject()
+                   .field("number", entry.number)
+                   .field("operation", entry.name)
+                   .field("sequence", entry.sequence)
+                   .field("bytes", entry.bytes)
+                   .field("begin_ns", entry.begin_ns)
+                   .field("end_ns", entry.end_ns)
+                   .field("state", entry.is_complete ? "done" : "open")
+                   .text());
+    }
+    ranks.add(JsonObject()
+                  .field("rank", ranks_.rank(local).rank())
+                  .raw("operations", rows.text())
+                  .text());
+  }
+  return JsonObject().raw("ranks", ranks.text()).text();
+}
+
+std::string LocalEngine::properties_report() const {
+  const std::lock_guard lock(mutex_);
+  JsonObject object;
+  for (const auto& [name, property] : properties_) {
+    switch (property.type) {
+      case Property::Type::kInteger:
+        object.field(name, property.integer);
+        break;
+      case Property::Type::kReal:
+        object.field(name, property.real);
+        break;
+      case Property::Type::kText:
+        object.field(name, property.text);
+        break;
+    }
+  }
+  return object.text();
+}
+
+/// Reports that never change are made once, so that any thread may ask for them.
+void LocalEngine::make_reports() {
+  JsonArray ranks, memories;
+  for (int64_t local = 0; local < ranks_.size(); ++local) {
+    const Rank& rank = ranks_.rank(local);
+    ranks.add(rank_text(rank));
+    memories.add(
+        JsonObject().field("rank", rank.rank()).raw("memory", memory_text(rank.ledger())).text());
+  }
+  fixed_reports_["ranks"] = JsonObject().raw("ranks", ranks.text()).text();
+  fixed_reports_["memory"] = JsonObject().raw("ranks", memories.text()).text();
+  Rank& first = ranks_.rank(0);
+  int64_t threads = 0;
+  for (int64_t local = 0; local < ranks_.size(); ++local) {
+    threads += ranks_.rank(local).device().pool().threads();
+  }
+  JsonObject ops;
+  for (const auto& [op, implementation] : first.kernel_names()) ops.field(op, implementation);
+  fixed_reports_["kernels"] = JsonObject()
+                                  .field("device", settings_.device.device)
+                                  .field("isa", isa_name(first.device().isa()))
+                                  .field("isa_detected", isa_name(detected_isa().level))
+                                  .field("amx", detected_isa().amx)
+                                  .field("threads", threads)
+                                  .field("compute", dtype_name(settings_.precision.compute))
+                                  .field("residual", dtype_name(settings_.precision.residual))
+                                  .raw("ops", ops.text())
+                                  .text();
+  fixed_reports_["schedule"] = JsonObject().field("text", schedule_text(first.schedule())).text();
+}
+
+std::string LocalEngine::report(std::string_view kind) const {
+  if (kind == "config") {
+    const std::lock_guard lock(mutex_);
+    return config_.dump_json(true);
+  }
+  if (kind == "counters") {
+    const std::lock_guard lock(mutex_);
+    JsonObject object;
+    for (const auto& [name, value] : counters()) object.field(name, value);
+    return object.raw("ranks", traffic_report()).text();
+  }
+  if (kind == "operations") return operations_report();
+  if (kind == "properties") return properties_report();
+  const auto fixed = fixed_reports_.find(kind);
+  if (fixed != fixed_reports_.end()) return fixed->second;
+  throw Error("argument", "no such report").with("kind", kind);
+}
+
+}  // namespace plait

@@ -1,0 +1,311 @@
+#include "engine/trainer/rank_set.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/comm/error_text.h"
+#include "kernels/base/json_text.h"
+
+namespace plait {
+namespace {
+
+/// How long a call waits for ranks to notice an abort.
+constexpr int64_t kAbortGraceMs = 900;
+
+/// Groups of one engine: one an axis, and the leaders of processes.
+constexpr uint32_t kGroupsOfEngine = kAxes + 1;
+
+int64_t share_of_threads(int64_t threads, int64_t ranks, int64_t local) {
+  return std::max<int64_t>(threads / ranks + (local < threads % ranks ? 1 : 0), 1);
+}
+
+Error as_error(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return Error("no_memory", "the system has no memory left");
+  } catch (const std::exception& other) {
+    return Error("invariant", other.what());
+  }
+}
+
+}  // namespace
+
+RankSet::RankSet(const Settings& settings, const EngineOptions& options)
+    : settings_(settings),
+      options_(options),
+      mesh_(settings.layout.tensor, settings.layout.pipeline, settings.layout.data) {}
+
+RankSet::~RankSet() {
+  is_aborted_.store(true);
+  const bool is_busy = crew_ != nullptr && !crew_->running().empty();
+  if (is_busy && options_.world->is_complete()) {
+    options_.world->fabric().abort(
+        Error("aborted", "the engine was freed")
+            .rank(static_cast<int32_t>(options_.world->options().first_rank)));
+  }
+  crew_.reset();  // ends the parts that may still run
+  leaders_.reset();
+  ranks_.clear();
+}
+
+void RankSet::start(const Config& config, int64_t timeout_ms) {
+  const WorldOptions& world = options_.world->options();
+  compare_configs(config, timeout_ms);
+  first_group_ = options_.world->fabric().take_group_ids(kGroupsOfEngine);
+  ranks_.resize(static_cast<size_t>(world.local_ranks));
+  RankCrew::Options crew;
+  crew.first_rank = world.first_rank;
+  crew.local_ranks = world.local_ranks;
+  crew.is_flushing = settings_.precision.flush_to_zero;
+  crew.hooks = options_.hooks;
+  crew.on_failure = [this](int64_t local, const std::exception_ptr& failure) {
+    on_failure(local, failure);
+  };
+  crew_ = std::make_unique<RankCrew>(crew, options_.env->clock);
+  Call call;
+  call.name = "engine_create";
+  call.timeout_ms = timeout_ms;
+  call.part = [this](int64_t local) { build(local); };
+  begin();
+  run_parts(call);
+  end();
+}
+
+/// All processes must have been given the same keys, but for local ones.
+void RankSet::compare_configs(const Config& config, int64_t timeout_ms) {
+  if (is_alone()) return;
+  const int64_t limit = timeout_ms > 0 ? timeout_ms : settings_.timeout.init_ms;
+  const auto all = world().exchange("engine_create", config.dump_json(true), limit);
+  const Config* first_differing = nullptr;
+  JsonArray table;
+  std::string keys;
+  for (size_t peer = 0; peer < all.size(); ++peer) {
+    Config other;
+    other.load_json(all[peer]);
+    for (const KeyDifference& difference : differences(config, other)) {
+      keys += (keys.empty() ? "" : ",") + std::string(difference.info->name);
+      table.add(JsonObject()
+                    .field("key", difference.info->name)
+                    .field("rank", world().options().first_rank)
+                    .field("value", difference.first)
+                    .field("other_rank", world().peers()[peer].first_rank)
+                    .field("other_value", difference.second)
+                    .text());
+      first_differing = &config;
+    }
+  }
+  if (first_differing == nullptr) return;
+  throw Error("mismatch", "the processes were given different configurations")
+      .with("keys", keys)
+      .with_raw("differences", table.text())
+      .subsystem("engine/trainer");
+}
+
+void RankSet::build(int64_t local) {
+  const WorldOptions& world = options_.world->options();
+  Fabric& fabric = options_.world->fabric();
+  const int64_t threads = settings_.device.threads > 0 ? settings_.device.threads : usable_cores();
+  Rank::Place place;
+  place.mesh = mesh_;
+  place.rank = world.first_rank + local;
+  place.threads = static_cast<int>(share_of_threads(threads, world.local_ranks, local));
+  place.first_group = first_group_;
+  auto rank = std::make_unique<Rank>(settings_, fabric, place, options_.env->clock, options_.hooks,
+                                     Rank::Flags{&is_aborted_, &progress_, &is_stop_requested_});
+  if (local == 0 && !is_alone()) {
+    std::vector<int64_t> firsts;
+    for (const WorldPeer& peer : options_.world->peers()) firsts.push_back(peer.first_rank);
+    leaders_ =
+        std::make_unique<Communicator>(fabric.endpoint(place.rank), "leaders", first_group_ + kAxes,
+                                       std::move(firsts), &rank->device().pool());
+  }
+  rank->draw_weights();
+  ranks_[static_cast<size_t>(local)] = std::move(rank);
+}
+
+void RankSet::check_usable() const {
+  switch (state_.load()) {
+    case EngineState::kReady:
+      return;
+    case EngineState::kRunning:
+      throw Error("busy", "another call on this engine is running").subsystem("engine/trainer");
+    case EngineState::kClosed:
+      throw Error("closed", "the engine is closed").subsystem("engine/trainer");
+    case EngineState::kLost:
+      break;
+  }
+  throw Error("aborted", "the engine is lost; free it and its group, make new ones and load")
+      .subsystem("engine/trainer")
+      .rank(static_cast<int32_t>(world().options().first_rank));
+}
+
+void RankSet::begin() {
+  EngineState expected = EngineState::kReady;
+  if (!state_.compare_exchange_strong(expected, EngineState::kRunning)) check_usable();
+  // A peer may have been lost between two calls.
+  if (!world().fabric().is_aborted()) return;
+  lose();
+  throw_failure();
+}
+
+void RankSet::end() {
+  EngineState running = EngineState::kRunning;
+  state_.compare_exchange_strong(running, EngineState::kReady);
+}
+
+void RankSet::lose() {
+  is_aborted_.store(true);
+  state_.store(EngineState::kLost);
+}
+
+void RankSet::abort() {
+  if (state_.load() == EngineState::kClosed) return;
+  const auto rank = static_cast<int32_t>(world().options().first_rank);
+  lose();
+  world().abort(Error("aborted", "the engine was aborted").rank(rank));
+}
+
+void RankSet::close(int64_t timeout_ms) {
+  if (state_.load() == EngineState::kRunning) check_usable();
+  (void)timeout_ms;  // nothing here waits for a peer
+  if (state_.load() != EngineState::kLost) state_.store(EngineState::kClosed);
+}
+
+void RankSet::remember_step(double seconds) {
+  recent_seconds_[static_cast<size_t>(timed_steps_) % recent_seconds_.size()] = seconds;
+  ++timed_steps_;
+}
+
+int64_t RankSet::stall_limit_ms() const {
+  const TimeoutConfig& t = settings_.timeout;
+  if (timed_steps_ < 5) return t.first_steps_ms;
+  std::array<double, 9> sorted = recent_seconds_;
+  const auto count = static_cast<size_t>(std::min<int64_t>(timed_steps_, 9));
+  std::sort(sorted.begin(), sorted.begin() + static_cast<int64_t>(count));
+  const double median_ms = 1000.0 * sorted[count / 2];
+  return std::max(t.stall_min_ms, static_cast<int64_t>(t.stall_fail * median_ms));
+}
+
+/// The local half failed or not: every process learns it before any rank computes.
+void RankSet::agree(const Call& call) {
+  std::optional<Error> failure;
+  try {
+    if (call.prepare) call.prepare();
+  } catch (...) {
+    if (is_alone()) throw;
+    failure = as_error(std::current_exception());
+  }
+  if (is_alone()) return;
+  const std::string own = failure ? "!" + encode_error(*failure) : "=" + call.value;
+  const int64_t limit = call.timeout_ms > 0 ? call.timeout_ms : stall_limit_ms();
+  const auto all = world().exchange(call.name, own, limit);
+  for (const std::string& value : all) {
+    if (value[0] == '!') throw decode_error(value.substr(1));
+  }
+  JsonArray table;
+  bool differs = false;
+  for (size_t peer = 0; peer < all.size(); ++peer) {
+    differs = differs || all[peer] != own;
+    table.add(JsonObject()
+                  .field("rank", world().peers()[peer].first_rank)
+                  .field("call", call.name)
+                  .field("value", all[peer].substr(1))
+                  .text());
+  }
+  if (!differs) return;
+  throw Error("mismatch", "the processes made the same call with different arguments")
+      .with("call", call.name)
+      .with_raw("calls", table.text())
+      .subsystem("engine/trainer");
+}
+
+void RankSet::run(const Call& call) {
+  begin();
+  try {
+    agree(call);
+  } catch (const Error& error) {
+    if (error.disposition() >= Disposition::kEngineLost || world().fabric().is_aborted()) lose();
+    end();
+    throw;
+  } catch (...) {
+    end();
+    throw;
+  }
+  run_parts(call);
+  end();
+}
+
+void RankSet::run_parts(const Call& call) {
+  const int64_t stall = stall_limit_ms();
+  // A wait names the peer that keeps it; the watch is for ranks that compute without end.
+  if (!is_alone()) world().fabric().set_wait_limit_ms(stall);
+  RankCrew::Limits limits;
+  limits.timeout_ms = call.timeout_ms;
+  limits.stall_ms = is_alone() ? stall : stall + 2000;
+  limits.progress = &progress_;
+  const RankCrew::End end = crew_->run(call.part, limits);
+  if (end != RankCrew::End::kDone) throw_late(end, call);
+  if (crew_->failure() != nullptr) throw_failure();
+}
+
+/// On the failing rank's thread: peers must not wait for it.
+void RankSet::on_failure(int64_t local, const std::exception_ptr& failure) {
+  if (mesh_.world() == 1) return;
+  Error error = as_error(failure);
+  if (error.rank() < 0) {
+    error = std::move(error).rank(static_cast<int32_t>(world().options().first_rank + local));
+  }
+  is_aborted_.store(true);
+  world().abort(std::move(error).disposition(Disposition::kEngineLost));
+}
+
+void RankSet::throw_failure() {
+  const std::optional<Error> first = world().fabric().abort_error();
+  if (first.has_value()) {
+    lose();
+    throw Error(*first);
+  }
+  const std::exception_ptr failure = crew_->failure();
+  const Error error = as_error(failure);
+  const bool is_lost = error.disposition() >= Disposition::kEngineLost ||
+                       error.word() == "invariant" || is_aborted_.load();
+  if (is_lost) lose();
+  end();
+  std::rethrow_exception(failure);
+}
+
+void RankSet::throw_late(RankCrew::End end, const Call& call) {
+  lose();
+  const bool is_timeout = end == RankCrew::End::kTimeout;
+  int64_t local = 0;
+  std::string phase;
+  // The rank to name is one that runs and does not wait for another.
+  for (const int64_t candidate : crew_->running()) {
+    if (ranks_[static_cast<size_t>(candidate)] == nullptr) continue;
+    const auto records = ranks_[static_cast<size_t>(candidate)]->ring().recent();
+    const bool is_waiting =
+        !records.empty() && !records.back().is_complete && records.back().is_communication;
+    if (!phase.empty() && is_waiting) continue;
+    local = candidate;
+    phase = records.empty() ? call.name : records.back().name;
+    if (!is_waiting) break;
+  }
+  const auto rank = static_cast<int32_t>(world().options().first_rank + local);
+  Error error =
+      Error(is_timeout ? "deadline" : "stalled",
+            is_timeout ? "the call did not end within its limit" : "a rank makes no progress")
+          .with("rank", rank)
+          .with("phase", phase.empty() ? call.name : phase.c_str())
+          .with("limit_ms", is_timeout ? call.timeout_ms : stall_limit_ms())
+          .rank(rank)
+          .subsystem("engine/trainer")
+          .disposition(Disposition::kEngineLost);
+  world().abort(error);
+  crew_->wait(kAbortGraceMs);
+  throw error;
+}
+
+}  // namespace plait
