@@ -10,10 +10,13 @@
 // dtype; each element is summed by one member and copied to the others, so all hold the same bits,
 // and threads and processes give the same bits. dtypes: float32, bfloat16, float16. A group of one
 // makes every call a no-op (or a copy).
+//
+// Within a process nothing is copied on the way: peers read a member's buffers in place, and its
+// call ends when they have. After a call that threw they may still be reading for a moment: what
+// frees or reuses such buffers first has all ranks out of their calls (see Fabric).
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,11 +26,17 @@
 namespace plait {
 
 class Endpoint;
+struct Inbound;
+struct MessageHead;
+struct Outbound;
+struct WaitPurpose;
 
 /// Which conversation of a group a message belongs to. Each (source, destination, lane) is a FIFO
 /// with one message under way.
 enum class Lane : uint32_t { kCollective, kForward, kBackward, kTied };
 inline constexpr int kLanes = 4;
+/// With those that collectives use inside.
+inline constexpr int kAllLanes = kLanes + 1;
 
 /// Checked at the receiving end: micro-batch and destination stage of a boundary tensor.
 struct MessageKey {
@@ -103,12 +112,80 @@ class Communicator {
   /// Waits for the lane's next message, whose key and bytes must be these, and copies it to `to`.
   void receive(int64_t peer, Lane lane, MessageKey key, TensorView to);
 
-  const Traffic& traffic(CollectiveKind kind) const {
-    return traffic_[static_cast<size_t>(kind)];
-  }
+  const Traffic& traffic(CollectiveKind kind) const { return traffic_[static_cast<size_t>(kind)]; }
 
  private:
-  struct Open;
+  /// Lane of a collective's second message between two ranks: a fast peer's must not queue up
+  /// behind its first one, which this rank may not have read yet.
+  static constexpr uint32_t kSecondLane = kLanes;
+
+  /// The channels to and from one member. Borrowed from the endpoint; unset for the member itself.
+  struct Peer {
+    Inbound* inbound[kAllLanes] = {};
+    Outbound* outbound[kAllLanes] = {};
+    uint64_t sent[kLanes] = {}, received[kLanes] = {};  // messages of send and receive
+  };
+  /// How a collective travels.
+  enum class Way : uint32_t {
+    kGather,        ///< a part of each to all
+    kDirectReduce,  ///< whole buffers to all, every member adds
+    kOwnerReduce,   ///< slices to their owners, then sums to all
+    kScatterReduce,
+    kBroadcast,
+    kBarrier,
+    kMessage,
+  };
+  /// A call under way.
+  struct Call {
+    CollectiveKind kind = CollectiveKind::kBarrier;
+    Way way = Way::kBarrier;
+    bool is_maximum = false;
+    DType dtype = DType::kUInt8;
+    const char* name = "";
+    uint64_t sequence = 0;
+    int64_t total = 0;  ///< bytes of the whole operation
+    MessageKey key;     ///< of a message; a broadcast has its root for `micro`
+    char* from = nullptr;
+    char* to = nullptr;
+    uint64_t record = 0;  ///< number in the ring
+  };
+  struct Part {
+    char* data;
+    int64_t bytes;
+  };
+
+  void start(Call call);
+  void start_reduce(TensorView buffer, bool is_maximum);
+  void post_first(const Call& call);
+  void finish_gather(const Call& call);
+  void finish_direct_reduce(const Call& call);
+  void finish_owner_reduce(const Call& call);
+  void finish_scatter_reduce(const Call& call);
+  void finish_broadcast(const Call& call);
+
+  Call message_call(const char* name, uint64_t sequence, MessageKey key, int64_t bytes) const;
+  void record(Call& call);
+  void end_record(const Call& call);
+  WaitPurpose purpose_of(const Call& call);
+  MessageHead head_of(const Call& call, uint32_t lane, int64_t bytes) const;
+  /// Whether a part of this size is copied, so that nobody waits until it is read.
+  static bool is_copied(const Call& call, int64_t bytes);
+  Peer& peer_on(int64_t peer, Lane lane);
+  void post_part(const Call& call, uint32_t lane, int64_t peer, Part part);
+  /// The data of the next message from `peer`, which must be of this call and size.
+  const char* take_part(const Call& call, uint32_t lane, int64_t peer, int64_t bytes);
+  void take_all(const Call& call, int64_t bytes);
+  void release_all();
+  void expect(const MessageHead& want, const MessageHead& got) const;
+  void wait_all_sent(const Call& call, uint32_t lane);
+  /// to ← sum or maximum over parts_ of so many bytes.
+  void combine(const Call& call, int64_t bytes, char* to);
+  void copy(void* to, const void* from, int64_t bytes);
+  /// Of the member's slice in call.from.
+  Part slice(const Call& call, int64_t member) const;
+  /// Members in the order in which this one turns to them: each begins with another.
+  int64_t after(int64_t distance) const { return (index_ + distance) % size(); }
+
   Endpoint& endpoint_;
   std::string name_;
   uint32_t id_;
@@ -117,7 +194,11 @@ class Communicator {
   ThreadPool* pool_;
   uint64_t sequence_ = 0;
   Traffic traffic_[kCollectiveKinds];
-  std::unique_ptr<Open> open_;
+  std::vector<Peer> peers_;  // by index
+  std::vector<const char*>
+      parts_;  // of the running call, by index: where each member's part starts
+  Call call_;
+  bool is_open_ = false;  // between the two halves of a collective
 };
 
 }  // namespace plait

@@ -4,11 +4,14 @@
 // process it is a pointer that the receiver reads in place; from another process a link delivers
 // it in memory of the mailbox. Channels (source, destination, communicator, lane) are FIFO and hold
 // one message that is not yet released.
+//
+// After an abort no wait lasts, so a peer, or a link, may read a rank's buffer for a moment after
+// that rank has left its call. Whoever frees such buffers first has all ranks of the process out of
+// their calls, and then asks `settle`.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -25,13 +28,13 @@ namespace plait {
 struct MessageHead {
   uint32_t communicator = 0;  ///< id of the group
   uint32_t lane = 0;
-  int32_t source = 0;       ///< rank
-  int32_t destination = 0;  ///< rank
-  uint32_t operation = 0;   ///< CollectiveKind, and which of its messages
-  uint32_t epoch = 0;       ///< of the fabric; older ones are dropped
-  uint64_t sequence = 0;    ///< of the operation in its group
-  int64_t bytes = 0;        ///< of this message
-  int64_t total = 0;        ///< of the whole operation
+  int32_t source = 0;            ///< rank
+  int32_t destination = 0;       ///< rank
+  uint32_t operation = 0;        ///< CollectiveKind, and which of its messages
+  uint32_t epoch = 0;            ///< of the fabric; older ones are dropped
+  uint64_t sequence = 0;         ///< of the operation in its group
+  int64_t bytes = 0;             ///< of this message
+  int64_t total = 0;             ///< of the whole operation
   int64_t micro = 0, stage = 0;  ///< MessageKey
 };
 
@@ -40,7 +43,8 @@ class Link {
  public:
   virtual ~Link() = default;
   /// Sends head and data; `data` stays until `*is_sent` turns true (the link then calls
-  /// Fabric::wake(head.source)).
+  /// Fabric::wake(head.source)). After an abort it turns true as well, as soon as the link will not
+  /// look at `data` any more. Called once the channel's previous message is sent.
   virtual void send(const MessageHead& head, const void* data, std::atomic<bool>* is_sent) = 0;
   /// The mailbox has taken the message with this head: its memory is free for the next one.
   virtual void released(const MessageHead& head) = 0;
@@ -59,7 +63,9 @@ class Fabric {
     /// A wait in which nothing arrives for so long throws `stalled`; −1: none. May change later.
     int64_t wait_limit_ms = -1;
     bool may_spin = false;  ///< there is a core for each local rank
+    uint32_t epoch = 0;     ///< messages of another one are dropped
   };
+  /// `clock` outlives this; communicators do not.
   Fabric(const Options& options, Clock& clock);
   ~Fabric();
 
@@ -79,15 +85,23 @@ class Fabric {
   std::optional<Error> abort_error() const;
   void set_on_abort(std::function<void(const Error&)> on_abort);
   void set_wait_limit_ms(int64_t limit);
+  /// Waits until the link reads no buffer of a local rank. Its ranks are out of their calls. False:
+  /// it still does.
+  bool settle(int64_t timeout_ms);
 
   /// For links: a message for a local rank has arrived; its bytes are copied or already lie at
-  /// `place`. Returns where to put the payload (memory of the mailbox, valid until `deliver`).
+  /// `place`. Returns where to put the payload (memory of the mailbox, valid until `deliver`), or
+  /// null for a message of another epoch, which is to be dropped. Throws `corrupt` for a head that
+  /// cannot be true, or when the channel's previous message is not released yet. One thread for
+  /// each channel.
   void* place(const MessageHead& head);
   void deliver(const MessageHead& head);
   void wake(int64_t rank);
 
  private:
   friend class Endpoint;
+  void throw_if_aborted() const;
+
   Options options_;
   Clock& clock_;
   std::atomic<bool> is_aborted_{false};

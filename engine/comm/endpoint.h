@@ -1,0 +1,116 @@
+// One rank's door to its peers: its mailbox, both ends of its channels, and the one place where it
+// waits.
+//
+// A channel goes one way and holds one message. Its sender fills it while it is empty, its receiver
+// empties it; `is_full` hands everything else from one to the other. Both ends are made once, by
+// whoever needs them first, and live as long as the fabric: what another process sends before the
+// local communicator exists waits there.
+//
+// Thread: post, wait and release are called by the rank's own thread; inbound, outbound and wake by
+// any.
+#pragma once
+
+#include <atomic>
+#include <compare>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "engine/comm/fabric.h"
+#include "engine/comm/operation_ring.h"
+#include "kernels/device/memory.h"
+
+namespace plait {
+
+/// The receiving end, in the mailbox of the destination.
+struct Inbound {
+  MessageHead head;
+  const void* data = nullptr;
+  std::atomic<bool> is_full{false};
+  bool is_from_link = false;
+  Buffer memory;  ///< for what is not read in place; grows, is never given back
+};
+
+/// The sending end, at the source.
+struct Outbound {
+  int64_t destination = 0;
+  Inbound* inbound = nullptr;       ///< null: the destination is reached by the link
+  std::atomic<bool> is_sent{true};  ///< by the link
+  Buffer memory;                    ///< for copies that the link sends
+};
+
+/// What a wait is for, as its errors name it.
+struct WaitPurpose {
+  const char* communicator = "";
+  const char* operation = "";
+  uint64_t sequence = 0;
+  int64_t* wait_ns = nullptr;  ///< grows by the time that was spent
+};
+
+class Endpoint {
+ public:
+  Endpoint(Fabric& fabric, int64_t rank);
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
+
+  Fabric& fabric() { return fabric_; }
+  int64_t rank() const { return rank_; }
+  OperationRing& ring() { return ring_; }
+  int64_t now_ns() { return fabric_.clock_.now_ns(); }
+  /// Of the mailbox's own memory.
+  int64_t mailbox_bytes() const { return mailbox_bytes_.load(std::memory_order_relaxed); }
+
+  /// The end of a channel into, out of this rank.
+  Inbound& inbound(int64_t source, uint32_t communicator, uint32_t lane);
+  Outbound& outbound(int64_t destination, uint32_t communicator, uint32_t lane);
+
+  /// Sends once the channel's previous message is taken. `data` stays until wait_sent returns.
+  /// Source, destination and epoch of the head are filled in.
+  void post(Outbound& to, MessageHead head, const void* data, const WaitPurpose& purpose);
+  /// The same with a copy: `data` is free at once.
+  void post_copy(Outbound& to, MessageHead head, const void* data, const WaitPurpose& purpose);
+  /// Until the last message posted there is no longer read.
+  void wait_sent(Outbound& to, const WaitPurpose& purpose);
+  /// Until a message is there; head and data stay until `release`.
+  void wait_full(Inbound& from, int64_t source, const WaitPurpose& purpose);
+  void release(Inbound& from);
+  /// Makes a waiting rank look again.
+  void wake();
+  /// Until the link has sent all that was posted here, or the clock shows `deadline_ns`: false.
+  bool settle(int64_t deadline_ns);
+
+ private:
+  friend class Fabric;
+  struct ChannelKey {
+    uint32_t communicator, lane;
+    int64_t peer;
+    auto operator<=>(const ChannelKey&) const = default;
+  };
+  struct Wait {
+    const std::atomic<bool>& flag;
+    bool value;  ///< that ends it
+    int64_t peer;
+    const WaitPurpose& purpose;
+  };
+  void wait(const Wait& wait);
+  void block(const Wait& wait, int64_t begin_ns);
+  void wake_if_awaited(const std::atomic<bool>* flag);
+  void* reserve(Buffer& memory, int64_t bytes);
+  void send(Outbound& to, MessageHead& head, const void* data);
+  void deliver(Inbound& from, const MessageHead& head, const void* data, bool is_from_link);
+
+  Fabric& fabric_;
+  const int64_t rank_;
+  OperationRing ring_;
+  std::mutex channels_mutex_;  // guards the two maps, not what they hold
+  std::map<ChannelKey, Inbound> inbound_;
+  std::map<ChannelKey, Outbound> outbound_;
+  std::atomic<int64_t> mailbox_bytes_{0};
+  std::mutex wait_mutex_;  // held from the last look at a flag to the sleep
+  std::condition_variable changed_;
+  std::atomic<const std::atomic<bool>*> awaited_{nullptr};
+};
+
+}  // namespace plait

@@ -1,0 +1,137 @@
+#include "engine/comm/ordered_sum.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "kernels/base/error.h"
+
+namespace plait {
+namespace {
+
+constexpr int64_t kBlock = 1024;           // floats on the stack
+constexpr int64_t kGrain = 32 * kBlock;    // elements of one task of the pool
+constexpr int64_t kCopyGrain = 256 << 10;  // bytes of one
+
+// The conversions of Float16 without branches, so that loops over them become vector code. Same
+// bits as to_float and to_float16 (kernels/base/dtype.h), in flushing mode too.
+inline float widen(Float16 value) {
+  constexpr uint32_t kExponent = 0x7C00u << 13;
+  const uint32_t shifted = static_cast<uint32_t>(value.bits & 0x7FFFu) << 13;
+  const uint32_t exponent = shifted & kExponent;
+  const uint32_t normal = shifted + (112u << 23);
+  const uint32_t infinite = shifted + (224u << 23);
+  const float subnormal =
+      std::bit_cast<float>(shifted + (113u << 23)) - std::bit_cast<float>(113u << 23);
+  uint32_t bits = exponent == kExponent ? infinite : normal;
+  bits = exponent == 0 ? std::bit_cast<uint32_t>(subnormal) : bits;
+  return std::bit_cast<float>(bits | (static_cast<uint32_t>(value.bits & 0x8000u) << 16));
+}
+inline float widen(BFloat16 value) { return to_float(value); }
+inline float widen(float value) { return value; }
+
+inline void narrow(float value, Float16* to) {
+  constexpr uint32_t kMagic = 126u << 23;  // its last bit weighs as much as that of a subnormal
+  const uint32_t all = std::bit_cast<uint32_t>(value);
+  const uint32_t magnitude = all & 0x7FFFFFFFu;
+  const uint32_t nan = 0x7E00u | ((magnitude >> 13) & 0x3FFu);
+  const uint32_t normal = (magnitude - (112u << 23) + 0xFFFu + ((magnitude >> 13) & 1u)) >> 13;
+  const uint32_t subnormal =
+      std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + std::bit_cast<float>(kMagic)) -
+      kMagic;
+  uint32_t bits = magnitude < 0x38800000u ? subnormal : normal;
+  bits = magnitude >= 0x47800000u ? 0x7C00u : bits;
+  bits = magnitude > 0x7F800000u ? nan : bits;
+  to->bits = static_cast<uint16_t>(bits | ((all >> 16) & 0x8000u));
+}
+inline void narrow(float value, BFloat16* to) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
+  const uint32_t nan = (bits >> 16) | 0x40u;
+  to->bits = static_cast<uint16_t>((bits & 0x7FFFFFFFu) > 0x7F800000u ? nan : rounded);
+}
+
+struct Sum {
+  static float combine(float sum, float next) { return sum + next; }
+};
+struct Maximum {
+  static float combine(float largest, float next) {
+    const float larger = largest > next ? largest : next;  // next when one of them is NaN
+    return largest == largest ? larger : largest;
+  }
+};
+
+/// One block of 1 ≤ count ≤ kBlock elements from `first`.
+template <class Rule, class T>
+void combine_block(const OrderedParts& in, int64_t first, int64_t count, T* to) {
+  float values[kBlock];
+  const auto part = [&](int64_t member) {
+    return reinterpret_cast<const T*>(in.parts[member]) + first;
+  };
+  if (in.members == 1) {
+    std::memmove(to + first, part(0), static_cast<size_t>(count) * sizeof(T));
+    return;
+  }
+  const T* __restrict left = part(0);
+  const T* __restrict right = part(1);
+  for (int64_t i = 0; i < count; ++i) values[i] = Rule::combine(widen(left[i]), widen(right[i]));
+  for (int64_t member = 2; member < in.members; ++member) {
+    const T* __restrict next = part(member);
+    for (int64_t i = 0; i < count; ++i) values[i] = Rule::combine(values[i], widen(next[i]));
+  }
+  if constexpr (std::is_same_v<T, float>) {
+    std::memcpy(to + first, values, static_cast<size_t>(count) * sizeof(float));
+  } else {
+    T* __restrict out = to + first;
+    for (int64_t i = 0; i < count; ++i) narrow(values[i], out + i);
+  }
+}
+
+template <class Rule, class T>
+void combine_all(const OrderedParts& in, char* to, ThreadPool* pool) {
+  const auto range = [&](int64_t first, int64_t last, int) {
+    for (int64_t at = first; at < last; at += kBlock) {
+      combine_block<Rule, T>(in, at, std::min(kBlock, last - at), reinterpret_cast<T*>(to));
+    }
+  };
+  if (pool == nullptr || in.elements <= kGrain) {
+    range(0, in.elements, 0);
+  } else {
+    pool->run_range(in.elements, kGrain, range);
+  }
+}
+
+}  // namespace
+
+void ordered_sum(const OrderedParts& in, char* to, ThreadPool* pool) {
+  switch (in.dtype) {
+    case DType::kFloat32:
+      return combine_all<Sum, float>(in, to, pool);
+    case DType::kBFloat16:
+      return combine_all<Sum, BFloat16>(in, to, pool);
+    case DType::kFloat16:
+      return combine_all<Sum, Float16>(in, to, pool);
+    default:
+      check(false, "sums over ranks are of float32, bfloat16 or float16");
+  }
+}
+
+void ordered_maximum(const OrderedParts& in, char* to, ThreadPool* pool) {
+  check(in.dtype == DType::kFloat32, "maxima over ranks are of float32");
+  combine_all<Maximum, float>(in, to, pool);
+}
+
+void parallel_copy(void* to, const void* from, int64_t bytes, ThreadPool* pool) {
+  const auto range = [&](int64_t first, int64_t last, int) {
+    std::memcpy(static_cast<char*>(to) + first, static_cast<const char*>(from) + first,
+                static_cast<size_t>(last - first));
+  };
+  if (bytes <= 0) return;
+  if (pool == nullptr || bytes <= kCopyGrain) {
+    range(0, bytes, 0);
+  } else {
+    pool->run_range(bytes, kCopyGrain, range);
+  }
+}
+
+}  // namespace plait
