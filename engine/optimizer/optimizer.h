@@ -10,11 +10,16 @@
 //   2      weights                    gradients too          all-gather of weights
 //   3      –                          weights too            –
 //
+// With one coordinate nothing is cut, whatever the stage. With more, units take turns in windows as
+// large as the rank's largest unit, which hold what is not kept whole: stages 2 and 3 two for fp32
+// gradients, stage 3 two for weights besides (one, where the rank has one unit or one use).
+//
 // Gradients are summed, never averaged; the one division happens in `apply`'s gradient scale.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "engine/comm/communicator.h"
@@ -44,9 +49,12 @@ struct OptimizerOptions {
   /// By logical tensor in canonical order: names, and whether it has weight decay.
   std::vector<std::string> tensors;
   std::vector<bool> decays;
-  /// Pipeline index of the other end that holds the tied token embedding; −1: there is none.
+  /// Pipeline index of the other end that holds the tied token embedding, which is logical tensor 0
+  /// and a unit of its own; −1: there is none.
   int64_t tied_peer = -1;
   bool is_tied_owner = true;  ///< holds the copy of virtual stage 0, which norms and reads count
+  /// Stages 2 and 3: reductions run beside what the rank computes next. The bits are the same.
+  bool is_overlapping = true;
 };
 
 /// What one rank knows when its list is done. Losses and targets are those of its own micro-batches
@@ -59,11 +67,11 @@ struct LocalSums {
 
 /// The same values on every rank of the world, to the bit.
 struct GlobalSums {
-  double loss = 0;              ///< over the data axis by ascending coordinate
+  double loss = 0;  ///< over the data axis by ascending coordinate
   int64_t targets = 0;
-  int64_t stop = 0;             ///< the largest
-  double squares = 0;           ///< Σ g², each logical element once; canonical order over tensors
-  int64_t first_nonfinite = -1; ///< canonical index of a tensor whose sum is not finite
+  int64_t stop = 0;    ///< the largest
+  double squares = 0;  ///< Σ g², each logical element once; canonical order over tensors
+  int64_t first_nonfinite = -1;  ///< canonical index of a tensor whose sum is not finite
 };
 
 /// Elements [first, first + count) of a unit.
@@ -71,6 +79,9 @@ struct UnitRange {
   int64_t first = 0;
   int64_t count = 0;
 };
+
+struct AdamW;
+class ShardedUnit;
 
 class Optimizer {
  public:
@@ -118,6 +129,7 @@ class Optimizer {
 
  private:
   struct State;
+  void update(OpContext& context, const ShardedUnit& unit, AdamW arguments) const;
   std::unique_ptr<State> state_;
   std::vector<int64_t> updates_;
 };
