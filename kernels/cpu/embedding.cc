@@ -18,16 +18,32 @@ namespace plait {
 namespace HWY_NAMESPACE {
 namespace {
 
+/// The row before positions: null where the token's row lies in another shard.
+template <class C>
+const C* token_row(const EmbeddingForward& a, int64_t row) {
+  const int64_t hidden = a.y.columns();
+  if (a.token_rows.is_present()) return a.token_rows.as<C>() + row * hidden;
+  const int64_t id = int64_t{a.tokens[row]} - a.first_id;
+  const bool is_owned = id >= 0 && id < a.token_weight.rows();
+  return is_owned ? a.token_weight.as<C>() + id * hidden : nullptr;
+}
+
 template <class C, class R>
 void look_up_row(const EmbeddingForward& a, int64_t row) {
   const FloatTag d;
   alignas(64) float buffer[kDropoutColumns + kDropoutSlack];
-  const int64_t hidden = a.y.columns();
-  const int64_t position = a.positions != nullptr ? a.positions[row] : row % a.sequence;
+  const int64_t hidden = a.y.columns(), at = a.first_row + row;
+  const int64_t position = a.positions != nullptr ? a.positions[row] : at % a.sequence;
+  const C* tokens = token_row<C>(a, row);
+  if (tokens == nullptr) {
+    void* y = a.y.as<R>() + row * hidden;
+    std::memset(y, 0, static_cast<size_t>(hidden) * sizeof(R));
+    return;
+  }
   for (int64_t first = 0; first < hidden; first += kDropoutColumns) {
     const int64_t rest = hidden - first, count = rest < kDropoutColumns ? rest : kDropoutColumns;
-    const float* factors = row_factors(a.dropout, a.sequence, hidden, row, first, count, buffer);
-    const C* token = a.token_weight.as<C>() + int64_t{a.tokens[row]} * hidden + first;
+    const float* factors = row_factors(a.dropout, a.sequence, hidden, at, first, count, buffer);
+    const C* token = tokens + first;
     const C* place = a.position_weight.is_present()
                          ? a.position_weight.as<C>() + position * hidden + first
                          : nullptr;
@@ -42,7 +58,8 @@ void look_up_row(const EmbeddingForward& a, int64_t row) {
 }
 
 void look_up_rows(const EmbeddingForward& a, int64_t first, int64_t last) {
-  visit_storage(a.token_weight.dtype, a.y.dtype, [&](auto c, auto r) {
+  const DType compute = (a.token_rows.is_present() ? a.token_rows : a.token_weight).dtype;
+  visit_storage(compute, a.y.dtype, [&](auto c, auto r) {
     using C = typename decltype(c)::type;
     using R = typename decltype(r)::type;
     for (int64_t row = first; row < last; ++row) look_up_row<C, R>(a, row);
@@ -63,7 +80,8 @@ void add_grad_rows(const EmbeddingBackward& a, const uint64_t* pair, const uint6
     const int64_t rest = hidden - first, count = rest < kDropoutColumns ? rest : kDropoutColumns;
     for (const uint64_t* it = pair; it != end; ++it) {
       const auto row = static_cast<int64_t>(*it & 0xFFFFFFFFu);
-      const float* factors = row_factors(a.dropout, a.sequence, hidden, row, first, count, buffer);
+      const float* factors =
+          row_factors(a.dropout, a.sequence, hidden, a.first_row + row, first, count, buffer);
       const R* grad = a.grad_y.as<R>() + row * hidden + first;
       const bool is_first = it == pair, is_last = it + 1 == end;
       float* to = is_last ? out + first : sum;
@@ -160,11 +178,12 @@ class VectorEmbedding : public EmbeddingKernel {
     auto* pairs = static_cast<uint64_t*>(workspace);
     if (a.grad_token.is_present()) {
       backward_table(context, a, a.grad_token, pairs,
-                     [&](int64_t row) { return int64_t{a.tokens[row]}; });
+                     [&](int64_t row) { return int64_t{a.tokens[row]} - a.first_id; });
     }
     if (a.grad_position.is_present()) {
       backward_table(context, a, a.grad_position, pairs, [&](int64_t row) {
-        return a.positions != nullptr ? int64_t{a.positions[row]} : row % a.sequence;
+        return a.positions != nullptr ? int64_t{a.positions[row]}
+                                      : (a.first_row + row) % a.sequence;
       });
     }
   }
@@ -175,15 +194,18 @@ class VectorEmbedding : public EmbeddingKernel {
                              const TensorView& table, uint64_t* pairs, IdOf id_of) {
     const auto function = PLAIT_CPU_CALL(add_table_rows, context.device.isa());
     const int64_t rows = a.grad_y.rows(), ids = table.rows();
+    int64_t owned = 0;
     for (int64_t row = 0; row < rows; ++row) {
-      pairs[row] = static_cast<uint64_t>(id_of(row)) << 32 | static_cast<uint64_t>(row);
+      const int64_t id = id_of(row);
+      if (id < 0 || id >= ids) continue;
+      pairs[owned++] = static_cast<uint64_t>(id) << 32 | static_cast<uint64_t>(row);
     }
-    const uint64_t* sorted = sort_pairs(pairs, pairs + rows, rows, ids);
+    const uint64_t* sorted = sort_pairs(pairs, pairs + rows, owned, ids);
     const int64_t grain = std::clamp<int64_t>(ids / 256, 1, 64);
     context.pool().run_range(ids, grain, [&](int64_t first, int64_t last, int) {
       const auto key = static_cast<uint64_t>(first) << 32;
-      const uint64_t* pair = std::lower_bound(sorted, sorted + rows, key);
-      function(a, table, pair, sorted + rows, first, last);
+      const uint64_t* pair = std::lower_bound(sorted, sorted + owned, key);
+      function(a, table, pair, sorted + owned, first, last);
     });
   }
 };

@@ -27,8 +27,8 @@ using FloatVector = hn::Vec<FloatTag>;
 /// Columns whose dropout factors are drawn at once.
 inline constexpr int64_t kDropoutColumns = 1024;
 
-/// Dropout factors of columns [first, first + count) of one row of a [M, H] tensor whose rows are
-/// positions; `buffer` as dropout_factors wants it. Null when nothing drops.
+/// Dropout factors of columns [first, first + count) of one row of a micro-batch; `buffer` as
+/// dropout_factors wants it. Null when nothing drops.
 HWY_INLINE const float* row_factors(const Dropout& dropout, int64_t sequence, int64_t hidden,
                                     int64_t row, int64_t first, int64_t count, float* buffer) {
   if (!dropout.is_active()) return nullptr;
@@ -50,7 +50,8 @@ float add_row(const ResidualNormForward& a, int64_t row, float* kept) {
   FloatVector total = hn::Zero(d);
   for (int64_t first = 0; first < hidden; first += kDropoutColumns) {
     const int64_t rest = hidden - first, count = rest < kDropoutColumns ? rest : kDropoutColumns;
-    const float* factors = row_factors(a.dropout, a.sequence, hidden, row, first, count, buffer);
+    const float* factors =
+        row_factors(a.dropout, a.sequence, hidden, a.first_row + row, first, count, buffer);
     const int64_t at = row * hidden + first;
     const R* x = a.x.as<R>() + at;
     const C* delta = a.delta.as<C>() + at;
@@ -204,9 +205,10 @@ void grad_row(const ResidualNormBackward& a, const NormRow* norm, const ColumnSu
     R* grad_x = a.grad_x.as<R>() + at;
     C* grad_delta = a.grad_delta.is_present() ? a.grad_delta.as<C>() + at : nullptr;
     float* bias = sums.bias != nullptr ? sums.bias + first : nullptr;
-    const float* factors = grad_delta != nullptr ? row_factors(a.dropout, a.sequence, hidden, row,
-                                                               first, count, buffer)
-                                                 : nullptr;
+    const float* factors =
+        grad_delta != nullptr
+            ? row_factors(a.dropout, a.sequence, hidden, a.first_row + row, first, count, buffer)
+            : nullptr;
     const auto finish = [&](int64_t i, FloatVector total, auto lanes) PLAIT_VECTOR_LAMBDA {
       FloatVector v = store_rounded(d, total, grad_x + i, lanes);
       if (grad_delta == nullptr) return;

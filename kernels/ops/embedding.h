@@ -1,4 +1,7 @@
 // Token (and position) embedding with dropout; its backward adds rows in order of (id, row).
+//
+// A shard of the table looks up its own ids and leaves zeros for the others. Positions and dropout
+// come after the sum over shards: a second call, which takes `token_rows`.
 #pragma once
 
 #include "kernels/base/random.h"
@@ -11,9 +14,14 @@ struct EmbeddingForward {
   const int32_t* positions = nullptr;  ///< [M]; null: row m has position m mod sequence
   TensorView token_weight;             ///< [V, H] compute dtype
   TensorView position_weight;          ///< [longest S, H] compute dtype, or absent
-  Dropout dropout;       ///< element x of a sample is position in the row · H + column
-  int64_t sequence = 1;  ///< S
-  TensorView y;          ///< [M, H] residual dtype
+  Dropout dropout;         ///< element x of a sample is position in the row · H + column
+  int64_t sequence = 1;    ///< S
+  TensorView y;            ///< [M, H] residual dtype
+  int64_t first_row = 0;   ///< of the micro-batch: m counts from here in positions and dropout
+  int64_t first_id = 0;    ///< id of the table's row 0
+  int64_t vocabulary = 0;  ///< ids of all shards; 0: the table holds them all
+  TensorView token_rows =
+      {};  ///< [M, H] compute dtype in place of tokens and token_weight, or absent
 };
 
 struct EmbeddingBackward {
@@ -25,6 +33,9 @@ struct EmbeddingBackward {
   TensorView grad_token;                         ///< [V, H] float32, or absent
   TensorView grad_position;                      ///< [longest S, H] float32, or absent
   GradientMode mode = GradientMode::kOverwrite;  ///< overwrite zeroes the rows that no token names
+  int64_t first_row = 0;
+  int64_t first_id = 0;
+  int64_t vocabulary = 0;  ///< as in forward; tokens of other shards are skipped
 };
 
 class EmbeddingKernel {

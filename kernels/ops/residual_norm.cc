@@ -61,6 +61,7 @@ void residual_norm_forward(OpContext& context, const ResidualNormForward& argume
       arguments.delta.is_present() ? arguments.delta.dtype : arguments.weight.dtype;
   check.wide_or("x", x.dtype, compute);
   check.require(arguments.sequence > 0, "the sequence length is positive");
+  check.require(arguments.first_row >= 0, "rows start at 0");
   check_add(check, arguments, compute);
   check_norm(check, arguments, compute);
   context.check_aborted();
@@ -85,6 +86,7 @@ void residual_norm_backward(OpContext& context, const ResidualNormBackward& argu
   check.require(has_norm || arguments.grad_sum.is_present(),
                 "a gradient comes from the norm, or from later layers, or from both");
   check.require(arguments.sequence > 0, "the sequence length is positive");
+  check.require(arguments.first_row >= 0, "rows start at 0");
   check.optional("grad_y", arguments.grad_y, compute, shape);
   check.optional("grad_sum", arguments.grad_sum, residual, shape);
   check.optional("grad_delta", arguments.grad_delta, compute, shape);

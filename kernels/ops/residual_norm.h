@@ -18,6 +18,7 @@ struct ResidualNormForward {
   TensorView bias;        ///< [H] compute dtype, added to delta before dropout, or absent
   Dropout dropout;        ///< of delta + bias; element x of a sample is position · H + column
   int64_t sequence = 1;   ///< S: row m is position m mod S of sample first_sample + m / S
+  int64_t first_row = 0;  ///< of the micro-batch: m counts from here where dropout is keyed
   TensorView sum;         ///< [M, H] residual dtype; absent when delta is; may be x's memory
   TensorView weight;      ///< [H] compute dtype; absent: no norm, y and statistics are absent too
   TensorView norm_bias;   ///< [H] compute dtype, LayerNorm only, or absent
@@ -36,6 +37,7 @@ struct ResidualNormBackward {
   TensorView statistics;  ///< [M, 2] float32
   Dropout dropout;
   int64_t sequence = 1;
+  int64_t first_row = 0;
   TensorView grad_x;          ///< [M, H] residual dtype, out; may be grad_sum's memory
   TensorView grad_delta;      ///< [M, H] compute dtype, out: dropout's backward of grad_x as stored
   TensorView grad_weight;     ///< [H] float32, or absent

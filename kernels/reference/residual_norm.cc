@@ -9,7 +9,7 @@
 namespace plait {
 namespace {
 
-/// Dropout's factor of element (row, column) of a [M, H] tensor whose rows are positions.
+/// Dropout's factor of element (row, column) of a [rows, H] micro-batch whose rows are positions.
 double factor(const Dropout& dropout, int64_t row, int64_t sequence, int64_t column,
               int64_t hidden) {
   if (!dropout.is_active()) return 1.0;
@@ -26,7 +26,7 @@ void add_row(const ResidualNormForward& a, int64_t row) {
     const int64_t at = row * hidden + i;
     double delta = load(a.delta.as<C>(), at);
     if (a.bias.is_present()) delta += load(a.bias.as<C>(), i);
-    delta *= factor(a.dropout, row, a.sequence, i, hidden);
+    delta *= factor(a.dropout, a.first_row + row, a.sequence, i, hidden);
     store(a.sum.as<R>(), at, load(a.x.as<R>(), at) + delta);
   }
 }
@@ -77,7 +77,7 @@ void grad_row(const ResidualNormBackward& a, int64_t row) {
     }
     store(a.grad_x.as<R>(), first + i, total);
     if (!a.grad_delta.is_present()) continue;
-    const double kept = factor(a.dropout, row, a.sequence, i, hidden);
+    const double kept = factor(a.dropout, a.first_row + row, a.sequence, i, hidden);
     store(a.grad_delta.as<C>(), first + i, load(a.grad_x.as<R>(), first + i) * kept);
   }
 }
