@@ -68,9 +68,8 @@ void Attention::forward(const Pass& pass, TensorView x, TensorView delta, Attent
   output_->forward(pass, arguments.y, delta, state.output);
 }
 
-void Attention::backward_input(const Pass& pass, TensorView grad_delta, TensorView grad_qkv,
-                               TensorView grad_x, AttentionState& state) {
-  Workspace::Frame frame(pass.context.workspace);
+void Attention::backward_middle(const Pass& pass, TensorView grad_y, TensorView grad_qkv,
+                                const AttentionState& state) const {
   AttentionBackward arguments;
   arguments.shape = shape(pass);
   arguments.qkv = first_rows(state.qkv, pass.rows());
@@ -78,17 +77,33 @@ void Attention::backward_input(const Pass& pass, TensorView grad_delta, TensorVi
   arguments.dropout = options_.probabilities.at(pass);
   arguments.y = first_rows(state.y, pass.rows());
   arguments.log_sum = state.log_sum.reshaped({pass.batch, options_.heads, pass.sequence});
-  arguments.grad_y = frame.tensor(arguments.y.dtype, arguments.y.shape);
+  arguments.grad_y = grad_y;
   arguments.grad_qkv = grad_qkv;
-  output_->backward_input(pass, grad_delta, arguments.grad_y, state.output);
   attention_backward(pass.context, arguments);
   rotate(pass, grad_qkv, true);
+}
+
+void Attention::backward_input(const Pass& pass, TensorView grad_delta, TensorView grad_qkv,
+                               TensorView grad_x, AttentionState& state) {
+  Workspace::Frame frame(pass.context.workspace);
+  const TensorView grad_y = frame.tensor(state.y.dtype, {pass.rows(), output_width()});
+  output_->backward_input(pass, grad_delta, grad_y, state.output);
+  backward_middle(pass, grad_y, grad_qkv, state);
   projection_->backward_input(pass, grad_qkv, grad_x, state.projection);
 }
 
 void Attention::backward_weight(const Pass& pass, const AttentionState& state) {
   output_->backward_weight(pass, state.output);
   projection_->backward_weight(pass, state.projection);
+}
+
+void Attention::backward(const Pass& pass, TensorView grad_delta, TensorView grad_qkv,
+                         TensorView grad_x, AttentionState& state) {
+  Workspace::Frame frame(pass.context.workspace);
+  const TensorView grad_y = frame.tensor(state.y.dtype, {pass.rows(), output_width()});
+  output_->backward(pass, grad_delta, grad_y, state.output);
+  backward_middle(pass, grad_y, grad_qkv, state);
+  projection_->backward(pass, grad_qkv, grad_x, state.projection);
 }
 
 }  // namespace plait

@@ -41,17 +41,23 @@ class Attention final : public Layer {
   int64_t projection_width() const;                                             ///< (A + 2G)·D
   int64_t output_width() const { return options_.heads * options_.head_size; }  ///< A·D
 
-  /// x [rows, H] → delta [rows, H], before bias and dropout of the output.
+  /// x [stream rows, H] → delta [stream rows, H], before bias and dropout of the output.
   void forward(const Pass& pass, TensorView x, TensorView delta, AttentionState& state);
   /// grad_qkv [rows, (A + 2G)·D] is the caller's buffer; it and grad_delta must stay until
-  /// backward_weight. grad_x [rows, H] is overwritten.
+  /// backward_weight. grad_x [stream rows, H] is overwritten.
   void backward_input(const Pass& pass, TensorView grad_delta, TensorView grad_qkv,
                       TensorView grad_x, AttentionState& state);
   void backward_weight(const Pass& pass, const AttentionState& state);
+  /// Both parts.
+  void backward(const Pass& pass, TensorView grad_delta, TensorView grad_qkv, TensorView grad_x,
+                AttentionState& state);
 
  private:
   AttentionShape shape(const Pass& pass) const;
   void rotate(const Pass& pass, TensorView qkv, bool is_inverse) const;
+  /// From the gradient of the output projection's input to that of the projection's output.
+  void backward_middle(const Pass& pass, TensorView grad_y, TensorView grad_qkv,
+                       const AttentionState& state) const;
 
   Options options_;
   std::unique_ptr<LinearLayer> projection_, output_;

@@ -33,20 +33,33 @@ void FeedForward::forward(const Pass& pass, TensorView x, TensorView delta,
   down_->forward(pass, y, delta, state.down);
 }
 
+TensorView FeedForward::make_grad_y(const Pass& pass, TensorView grad_u,
+                                    Workspace::Frame& frame) const {
+  const bool is_in_place = kind_ == ActivationKind::kGelu;
+  return is_in_place ? grad_u : frame.tensor(grad_u.dtype, {pass.rows(), width_});
+}
+
 void FeedForward::backward_input(const Pass& pass, TensorView grad_delta, TensorView grad_u,
                                  TensorView grad_x, FeedForwardState& state) {
   Workspace::Frame frame(pass.context.workspace);
-  const TensorView u = first_rows(state.u, pass.rows());
-  const bool is_in_place = kind_ == ActivationKind::kGelu;
-  const TensorView grad_y = is_in_place ? grad_u : frame.tensor(u.dtype, {pass.rows(), width_});
+  const TensorView grad_y = make_grad_y(pass, grad_u, frame);
   down_->backward_input(pass, grad_delta, grad_y, state.down);
-  activation_backward(pass.context, {kind_, u, grad_y, grad_u});
+  activation_backward(pass.context, {kind_, first_rows(state.u, pass.rows()), grad_y, grad_u});
   up_->backward_input(pass, grad_u, grad_x, state.up);
 }
 
 void FeedForward::backward_weight(const Pass& pass, const FeedForwardState& state) {
   down_->backward_weight(pass, state.down);
   up_->backward_weight(pass, state.up);
+}
+
+void FeedForward::backward(const Pass& pass, TensorView grad_delta, TensorView grad_u,
+                           TensorView grad_x, FeedForwardState& state) {
+  Workspace::Frame frame(pass.context.workspace);
+  const TensorView grad_y = make_grad_y(pass, grad_u, frame);
+  down_->backward(pass, grad_delta, grad_y, state.down);
+  activation_backward(pass.context, {kind_, first_rows(state.u, pass.rows()), grad_y, grad_u});
+  up_->backward(pass, grad_u, grad_x, state.up);
 }
 
 }  // namespace plait

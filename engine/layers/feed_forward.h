@@ -27,15 +27,21 @@ class FeedForward final : public Layer {
   FeedForwardState make_state(StateArena& arena, DType dtype, int64_t max_rows) const;
   int64_t up_width() const { return kind_ == ActivationKind::kSwiglu ? 2 * width_ : width_; }
 
-  /// x [rows, H] → delta [rows, H], before bias and dropout of the output.
+  /// x [stream rows, H] → delta [stream rows, H], before bias and dropout of the output.
   void forward(const Pass& pass, TensorView x, TensorView delta, FeedForwardState& state);
   /// grad_u [rows, up_width] is the caller's buffer; it and grad_delta must stay until
-  /// backward_weight. grad_x [rows, H] is overwritten.
+  /// backward_weight. grad_x [stream rows, H] is overwritten.
   void backward_input(const Pass& pass, TensorView grad_delta, TensorView grad_u, TensorView grad_x,
                       FeedForwardState& state);
   void backward_weight(const Pass& pass, const FeedForwardState& state);
+  /// Both parts.
+  void backward(const Pass& pass, TensorView grad_delta, TensorView grad_u, TensorView grad_x,
+                FeedForwardState& state);
 
  private:
+  /// The gradient of y: its own memory, or that of u where the activation works in place.
+  TensorView make_grad_y(const Pass& pass, TensorView grad_u, Workspace::Frame& frame) const;
+
   ActivationKind kind_;
   int64_t width_;
   std::unique_ptr<LinearLayer> up_, down_;

@@ -25,8 +25,17 @@ struct Pass {
   int64_t first_sample = 0;                      ///< ordinal in the run of sample 0: keys dropout
   bool is_training = false;                      ///< dropout is on
   GradientMode mode = GradientMode::kOverwrite;  ///< first micro-batch of a step overwrites
+  /// Outside the linear pairs (norms, dropout, residual stream) only rows [first_row, first_row +
+  /// stream_rows()) of the micro-batch pass here: one of `row_parts` equal parts.
+  int64_t first_row = 0;
+  int64_t row_parts = 1;
 
   int64_t rows() const { return batch * sequence; }
+  int64_t stream_rows() const { return rows() / row_parts; }
+  /// Positions of the stream's rows.
+  const int32_t* stream_positions() const {
+    return positions != nullptr ? positions + first_row : nullptr;
+  }
 };
 
 /// One place where elements are dropped.

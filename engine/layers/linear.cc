@@ -14,7 +14,10 @@ void Linear::prepare(OpContext& context, int64_t max_rows) {
   linear_.packed = packed_.data();
 }
 
-void Linear::weights_changed(OpContext& context) { linear_pack(context, linear_); }
+void Linear::weights_changed(OpContext& context) {
+  linear_.weight = weight_->weight;
+  linear_pack(context, linear_);
+}
 
 void Linear::forward(const Pass& pass, TensorView x, TensorView y, LinearState& state) {
   state = {x, {}};

@@ -19,13 +19,19 @@ class LinearLayer : public Layer {
  public:
   /// x [rows, K] and y [rows, N] in the compute dtype (y may be float32).
   virtual void forward(const Pass& pass, TensorView x, TensorView y, LinearState& state) = 0;
-  /// grad_x [rows, K] is overwritten. Keeps grad_y for backward_weight.
+  /// grad_x [rows, K] is overwritten. Keeps grad_y, which must stay, for backward_weight.
   virtual void backward_input(const Pass& pass, TensorView grad_y, TensorView grad_x,
                               LinearState& state) = 0;
   virtual void backward_weight(const Pass& pass, const LinearState& state) = 0;
+  /// Both parts with nothing between: the same bits, and work of one may hide waits of the other.
+  virtual void backward(const Pass& pass, TensorView grad_y, TensorView grad_x,
+                        LinearState& state) {
+    backward_input(pass, grad_y, grad_x, state);
+    backward_weight(pass, state);
+  }
 };
 
-/// On one device.
+/// On one device. Follows the weight's view as it is at weights_changed.
 class Linear final : public LinearLayer {
  public:
   /// `bias` may be null. Parameters are borrowed. The gradient goes to the weight's second

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "engine/layers/linear.h"
+#include "engine/layers/logit_shards.h"
 
 namespace plait {
 
@@ -18,28 +19,34 @@ struct LossSum {
 
 class LossHead final : public Layer {
  public:
-  /// `vocabulary`: V, real ids; the linear's outputs may be padded beyond it. The dtype is that of
-  /// the activations.
-  LossHead(std::unique_ptr<LinearLayer> logits, int64_t vocabulary, int64_t padded_vocabulary,
-           DType dtype);
+  struct Options {
+    int64_t vocabulary = 0;         ///< V, real ids of the whole model
+    int64_t first_id = 0;           ///< of the linear's output 0
+    int64_t width = 0;              ///< outputs of the linear; ids ≥ V among them are padding
+    DType dtype = DType::kFloat32;  ///< of the activations
+  };
+  LossHead(std::unique_ptr<LinearLayer> logits, std::unique_ptr<LogitShards> shards,
+           const Options& options);
 
   void prepare(OpContext& context, int64_t max_rows) override;
   void weights_changed(OpContext& context) override;
 
   struct Arguments {
-    TensorView x;                      ///< [rows, H] compute dtype
+    TensorView x;                      ///< [stream rows, H] compute dtype
     const int32_t* targets = nullptr;  ///< [rows], −1: not counted
-    TensorView grad_x;                 ///< [rows, H] compute dtype, or absent: loss alone
+    TensorView grad_x;                 ///< [stream rows, H] compute dtype, or absent: loss alone
     float scale = 1.0f;                ///< gradient of a counted target's loss: S/N₀
     float* losses = nullptr;           ///< [rows]: each row's loss, or null
   };
-  /// Zero sums in a measuring pass.
+  /// Sums over all rows. Zero in a measuring pass.
   LossSum run(const Pass& pass, const Arguments& arguments);
 
-  /// logits [rows, padded V] float32 of few rows, for generation.
+  /// For generation: row `row` [1, H] of the micro-batch, taken from the rows that pass here.
+  TensorView pick_row(const Pass& pass, TensorView x, int64_t row, Workspace::Frame& frame);
+  /// x [few, H] → logits [few, width] float32 of the ids that are here.
   void logits(const Pass& pass, TensorView x, TensorView logits);
 
-  int64_t padded_vocabulary() const { return padded_vocabulary_; }
+  const Options& options() const { return options_; }
 
  private:
   struct Chunk {
@@ -48,9 +55,9 @@ class LossHead final : public Layer {
   LossSum run_chunk(const Pass& pass, const Arguments& arguments, const Chunk& chunk);
 
   std::unique_ptr<LinearLayer> linear_;
-  int64_t vocabulary_;
-  int64_t padded_vocabulary_;
-  DType dtype_;
+  std::unique_ptr<LogitShards> shards_;
+  Options options_;
+  int64_t counted_;  // outputs that are real ids
 };
 
 }  // namespace plait

@@ -31,21 +31,22 @@ Parameter* Unit::add(const Shape& shape, std::vector<Segment> segments) {
 void Unit::seal(DType dtype, int64_t shards) {
   dtype_ = dtype;
   elements_ = round_up(elements_, kUnitAlignment * shards);
+  for (const auto& parameter : parameters_) parameter->weight = {nullptr, dtype, parameter->shape};
 }
 
 void Unit::bind_weights(TensorView flat) {
   weights_ = flat;
   for (const auto& parameter : parameters_) {
-    parameter->weight = flat.slice_rows(parameter->offset, parameter->shape.elements())
-                            .reshaped(parameter->shape);
+    parameter->weight =
+        flat.slice_rows(parameter->offset, parameter->shape.elements()).reshaped(parameter->shape);
   }
 }
 
 void Unit::bind_gradients(TensorView flat) {
   gradients_ = flat;
   for (const auto& parameter : parameters_) {
-    parameter->gradient = flat.slice_rows(parameter->offset, parameter->shape.elements())
-                              .reshaped(parameter->shape);
+    parameter->gradient =
+        flat.slice_rows(parameter->offset, parameter->shape.elements()).reshaped(parameter->shape);
   }
 }
 

@@ -57,7 +57,8 @@ class Unit {
   Parameter* add(const Shape& shape, std::vector<Segment> segments);
   /// Asks for a second accumulator of one parameter, the unit's only one (a tied head).
   void add_second_gradient(Parameter* parameter) { second_ = parameter; }
-  /// Ends declaration. The end is padded to 64 · shards elements.
+  /// Ends declaration. The end is padded to 64 · shards elements. Weights have their dtype and
+  /// shape from here on, memory once bound.
   void seal(DType dtype, int64_t shards);
 
   /// Flat buffers of `elements()`; the views of all parameters follow. May be called again.

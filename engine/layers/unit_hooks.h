@@ -27,4 +27,10 @@ class UnitHooks {
   virtual void gradients_end(OpContext&, Unit&, GradientUse) {}
 };
 
+/// Hooks that do nothing, for units that are whole and always there. Any thread.
+inline UnitHooks& no_unit_hooks() {
+  static UnitHooks hooks;
+  return hooks;
+}
+
 }  // namespace plait
