@@ -18,9 +18,7 @@ struct TensorGroup {
   /// Rows of a region outside the linear pairs, of a micro-batch of `rows` rows.
   int64_t local_rows(int64_t rows) const { return is_sequence_parallel ? rows / size : rows; }
   /// The first of them.
-  int64_t first_row(int64_t rows) const {
-    return is_sequence_parallel ? index * (rows / size) : 0;
-  }
+  int64_t first_row(int64_t rows) const { return is_sequence_parallel ? index * (rows / size) : 0; }
 };
 
 }  // namespace plait
