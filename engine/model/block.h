@@ -10,6 +10,7 @@
 #include "engine/layers/feed_forward.h"
 #include "engine/layers/norm.h"
 #include "engine/layers/parameter.h"
+#include "engine/tensor_parallel/tensor_group.h"
 
 namespace plait {
 
@@ -23,10 +24,10 @@ struct ModelOptions {
 
 /// One micro-batch's saved state. `x` is where the block's input stands.
 struct BlockState {
-  TensorView x;            ///< [rows, H] residual dtype
-  TensorView y1;           ///< [rows, H] compute dtype: input of attention
-  TensorView x2;           ///< [rows, H] residual dtype
-  TensorView y2;           ///< [rows, H] compute dtype: input of the feed-forward
+  TensorView x;            ///< [stream rows, H] residual dtype
+  TensorView y1;           ///< [stream rows, H] compute dtype: input of attention
+  TensorView x2;           ///< [stream rows, H] residual dtype
+  TensorView y2;           ///< [stream rows, H] compute dtype: input of the feed-forward
   NormState norm1, norm2;  ///< the statistics; sums are x and x2
   AttentionState attention;
   FeedForwardState feed_forward;
@@ -35,34 +36,43 @@ struct BlockState {
 /// Gradients that the weight part reads. One set serves all blocks of a stage when both parts run
 /// together; with a split backward pass each saved state has its own.
 struct BlockGradients {
-  TensorView down;        ///< [rows, H] compute dtype
-  TensorView up;          ///< [rows, F or 2F]
-  TensorView output;      ///< [rows, H]
-  TensorView projection;  ///< [rows, (A + 2G)·D]
+  TensorView down;        ///< [stream rows, H] compute dtype
+  TensorView up;          ///< [rows, F or 2F], local
+  TensorView output;      ///< [stream rows, H]
+  TensorView projection;  ///< [rows, (A + 2G)·D], local
 };
 
 class Block final : public Layer {
  public:
-  /// Declares its parameters in `unit`. `rotary_table` as in Attention::Options.
-  Block(const ModelOptions& options, int64_t layer, TensorView rotary_table, Unit& unit);
+  /// Declares its local parameters in `unit`. `rotary_table` as in Attention::Options.
+  Block(const ModelOptions& options, int64_t layer, TensorView rotary_table, Unit& unit,
+        const TensorGroup& group);
 
   void prepare(OpContext& context, int64_t max_rows) override;
   void weights_changed(OpContext& context) override;
 
-  /// All buffers but x, which the stage places.
+  /// All buffers but x, which the stage places. `max_rows`: of a whole micro-batch.
   BlockState make_state(StateArena& arena, int64_t max_rows) const;
   BlockGradients make_gradients(StateArena& arena, int64_t max_rows) const;
 
-  /// From state.x [rows, H] to out [rows, H], residual dtype.
+  /// From state.x [stream rows, H] to out [stream rows, H], residual dtype.
   void forward(const Pass& pass, BlockState& state, TensorView out);
-  /// grad [rows, H] residual dtype: gradient of out on entry, of x on return.
+  /// grad [stream rows, H] residual dtype: gradient of out on entry, of x on return.
   void backward_input(const Pass& pass, BlockState& state, const BlockGradients& gradients,
                       TensorView grad);
   void backward_weight(const Pass& pass, const BlockState& state);
+  /// Both parts, layer by layer.
+  void backward(const Pass& pass, BlockState& state, const BlockGradients& gradients,
+                TensorView grad);
 
  private:
+  enum class Parts { kInput, kBoth };
+  void walk_back(const Pass& pass, BlockState& state, const BlockGradients& gradients,
+                 TensorView grad, Parts parts);
+
   int64_t hidden_;
   DType compute_, residual_;
+  TensorGroup group_;
   std::unique_ptr<ResidualNorm> norm1_, norm2_, add_;
   std::unique_ptr<Attention> attention_;
   std::unique_ptr<FeedForward> feed_forward_;

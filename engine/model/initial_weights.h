@@ -6,7 +6,12 @@
 
 namespace plait {
 
-/// Fills master [unit elements] float32; padding is zero.
+/// Fills out [count] float32 with elements [first, first + count) of the unit's flat buffer, which
+/// may begin and end inside parameters; padding is zero.
+void fill_initial_weights(const Unit& unit, uint64_t seed, ThreadPool& pool, int64_t first,
+                          int64_t count, float* out);
+
+/// All of the unit: master [unit elements].
 void fill_initial_weights(const Unit& unit, uint64_t seed, ThreadPool& pool, float* master);
 
 }  // namespace plait

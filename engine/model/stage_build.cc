@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/model/leaves.h"
 #include "engine/model/logical_tensors.h"
 #include "engine/model/stage.h"
+#include "kernels/base/error.h"
 
 namespace plait {
 namespace {
@@ -31,44 +33,55 @@ class Stage::Arena final : public StateArena {
 Stage::Stage(const StageOptions& options, Device& device)
     : options_(options),
       device_(device),
+      shards_(options_.model.model, options_.tensor),
       padded_vocabulary_(
-          plait::padded_vocabulary(options.model.model.vocab_size, options.layout.tensor)),
+          plait::padded_vocabulary(options.model.model.vocab_size, options.tensor.size)),
       arena_(std::make_unique<Arena>(device)) {
+  check(!options.tensor.is_sequence_parallel || options.max_rows % options.tensor.size == 0,
+        "rows of a micro-batch divide over the tensor group");
   build_embedding();
   build_blocks();
   build_head();
   for (const auto& unit : units_) {
-    unit->allocate(device, options.model.precision.compute, options.layout.data);
+    unit->seal(options.model.precision.compute, options.layout.data);
   }
   make_slots();
 }
 
 Stage::~Stage() = default;
 
-void Stage::build_embedding() {
+Unit* Stage::add_unit(std::string name) {
+  units_.push_back(std::make_unique<Unit>(std::move(name)));
+  return units_.back().get();
+}
+
+Parameter* Stage::add_vocabulary(Unit& unit, const char* name) {
   const ModelConfig& m = options_.model.model;
   const InitialValue normal{InitialValue::Kind::kNormal, m.initial_std};
+  return unit.add({vocabulary_shard_width(), m.hidden},
+                  {shards_.vocabulary_rows({name, {m.vocab_size, m.hidden}, normal})});
+}
+
+void Stage::build_embedding() {
+  const ModelConfig& m = options_.model.model;
   const bool holds_token = options_.is_first || (options_.is_last && m.tied);
   if (holds_token) {
-    units_.push_back(std::make_unique<Unit>("embedding.token"));
-    token_ = units_.back()->add(
-        {padded_vocabulary_, m.hidden},
-        {whole_segment("embedding.token.weight", {m.vocab_size, m.hidden}, 0, normal)});
-    if (options_.is_first && options_.is_last && m.tied) {
-      units_.back()->add_second_gradient(token_);
-    }
+    token_unit_ = add_unit("embedding.token");
+    token_ = add_vocabulary(*token_unit_, "embedding.token.weight");
+    if (options_.is_first && options_.is_last && m.tied) token_unit_->add_second_gradient(token_);
   }
   if (!options_.is_first) return;
   Parameter* position = nullptr;
   if (m.family == FamilyChoice::kGpt2) {
-    units_.push_back(std::make_unique<Unit>("embedding.position"));
+    position_unit_ = add_unit("embedding.position");
+    const InitialValue normal{InitialValue::Kind::kNormal, m.initial_std};
     const Shape shape{m.sequence_length, m.hidden};
     position =
-        units_.back()->add(shape, {whole_segment("embedding.position.weight", shape, 0, normal)});
+        position_unit_->add(shape, {shards_.whole({"embedding.position.weight", shape, normal})});
   }
   const DropoutSite site{stream_key("dropout/embedding", options_.model.seed),
                          options_.model.train.dropout};
-  embedding_ = std::make_unique<Embedding>(token_, position, site);
+  embedding_ = Leaves(options_.tensor).embedding(token_, position, site, first_id(), m.vocab_size);
 }
 
 void Stage::build_blocks() {
@@ -83,8 +96,9 @@ void Stage::build_blocks() {
   }
   for (int64_t i = 0; i < options_.layers; ++i) {
     const int64_t layer = options_.first_layer + i;
-    units_.push_back(std::make_unique<Unit>("layers." + std::to_string(layer)));
-    blocks_.push_back(std::make_unique<Block>(options_.model, layer, table, *units_.back()));
+    block_units_.push_back(add_unit("layers." + std::to_string(layer)));
+    blocks_.push_back(std::make_unique<Block>(options_.model, layer, table, *block_units_.back(),
+                                              options_.tensor));
   }
 }
 
@@ -92,29 +106,26 @@ void Stage::build_head() {
   if (!options_.is_last) return;
   const ModelConfig& m = options_.model.model;
   const bool is_gpt2 = m.family == FamilyChoice::kGpt2;
-  units_.push_back(std::make_unique<Unit>("final_norm"));
+  norm_unit_ = add_unit("final_norm");
   ResidualNorm::Options norm;
   norm.kind = is_gpt2 ? NormKind::kLayer : NormKind::kRms;
   norm.epsilon = m.norm_epsilon;
-  norm.weight =
-      units_.back()->add({m.hidden}, {whole_segment("final_norm.weight", {m.hidden}, 0, kOne)});
+  const Shape shape{m.hidden};
+  norm.weight = norm_unit_->add(shape, {shards_.whole({"final_norm.weight", shape, kOne})});
   if (is_gpt2) {
-    norm.norm_bias =
-        units_.back()->add({m.hidden}, {whole_segment("final_norm.bias", {m.hidden}, 0, kZero)});
+    norm.norm_bias = norm_unit_->add(shape, {shards_.whole({"final_norm.bias", shape, kZero})});
   }
   final_norm_ = std::make_unique<ResidualNorm>(norm);
-  Parameter* weight = token_;
-  if (!m.tied) {
-    units_.push_back(std::make_unique<Unit>("head"));
-    const InitialValue normal{InitialValue::Kind::kNormal, m.initial_std};
-    weight =
-        units_.back()->add({padded_vocabulary_, m.hidden},
-                           {whole_segment("head.weight", {m.vocab_size, m.hidden}, 0, normal)});
-  }
+  head_unit_ = m.tied ? token_unit_ : add_unit("head");
+  Parameter* weight = m.tied ? token_ : add_vocabulary(*head_unit_, "head.weight");
   const bool is_second_use = m.tied && options_.is_first;
-  head_ = std::make_unique<LossHead>(std::make_unique<Linear>(weight, nullptr, is_second_use),
-                                     m.vocab_size, padded_vocabulary_,
-                                     options_.model.precision.compute);
+  if (is_second_use) head_use_ = GradientUse::kSecond;
+  LossHead::Options head;
+  head.vocabulary = m.vocab_size;
+  head.first_id = first_id();
+  head.width = vocabulary_shard_width();
+  head.dtype = options_.model.precision.compute;
+  head_ = Leaves(options_.tensor).loss_head(weight, is_second_use, head);
 }
 
 int64_t Stage::run_length() const {
@@ -131,7 +142,7 @@ std::vector<BlockState> Stage::make_blocks(int64_t count) {
     states.push_back(blocks_[static_cast<size_t>(i)]->make_state(*arena_, options_.max_rows));
     if (i > 0) {
       states.back().x = arena_->tensor(options_.model.precision.residual,
-                                       {options_.max_rows, options_.model.model.hidden});
+                                       {stream_rows(), options_.model.model.hidden});
     }
   }
   return states;
@@ -154,7 +165,7 @@ void Stage::make_slots() {
 
 void Stage::make_slot(Slot* slot) {
   const DType compute = options_.model.precision.compute;
-  const Shape stream{options_.max_rows, options_.model.model.hidden};
+  const Shape stream{stream_rows(), options_.model.model.hidden};
   for (int64_t run = 0; run < run_count(); ++run) {
     slot->inputs.push_back(arena_->tensor(options_.model.precision.residual, stream));
   }
@@ -164,7 +175,7 @@ void Stage::make_slot(Slot* slot) {
                        ? arena_->tensor(options_.model.precision.residual, stream)
                        : slots_[0].gradient;
   if (options_.is_last) {
-    slot->norm_statistics = arena_->tensor(DType::kFloat32, {options_.max_rows, 2});
+    slot->norm_statistics = arena_->tensor(DType::kFloat32, {stream_rows(), 2});
     slot->head_gradient = arena_->tensor(compute, stream);
   }
   slot->blocks = &slot->own_blocks;

@@ -1,0 +1,68 @@
+#include "engine/model/shards.h"
+
+#include <algorithm>
+
+#include "engine/model/logical_tensors.h"
+#include "kernels/base/error.h"
+
+namespace plait {
+
+Shards::Shards(const ModelConfig& model, const TensorGroup& group) : model_(model), group_(group) {
+  const int64_t t = group.size, shared = model.key_value_heads;
+  check(model.heads % t == 0, "query heads divide over the tensor group");
+  check(model.feed_forward % t == 0, "the feed-forward size divides over the tensor group");
+  check(shared % t == 0 || t % shared == 0, "key/value heads divide over the tensor group");
+}
+
+ShardRange Shards::split(int64_t count) const {
+  return {group_.index * (count / group_.size), count / group_.size};
+}
+
+ShardRange Shards::key_value_heads() const {
+  const int64_t all = model_.key_value_heads;
+  return {group_.index * all / group_.size, std::max<int64_t>(all / group_.size, 1)};
+}
+
+ShardRange Shards::ids() const { return split(padded_vocabulary(model_.vocab_size, group_.size)); }
+
+Segment Shards::cut(const TensorPart& part, int dim, ShardRange range) const {
+  Segment segment = whole_segment(part.name, part.shape, 0, part.initial);
+  segment.box.first[static_cast<size_t>(dim)] = range.first;
+  segment.box.size[static_cast<size_t>(dim)] = range.count;
+  segment.first_holder = group_.index;
+  return segment;
+}
+
+Segment Shards::rows(const TensorPart& part, int64_t first_row) const {
+  Segment segment = cut(part, 0, split(part.shape[0]));
+  segment.first_row = first_row;
+  return segment;
+}
+
+Segment Shards::columns(const TensorPart& part) const { return cut(part, 1, split(part.shape[1])); }
+
+Segment Shards::key_value_rows(const TensorPart& part, int64_t first_row) const {
+  const ShardRange heads = key_value_heads();
+  const int64_t size = model_.head_size;
+  Segment segment = cut(part, 0, {heads.first * size, heads.count * size});
+  segment.first_row = first_row;
+  segment.holders = std::max<int64_t>(group_.size / model_.key_value_heads, 1);
+  segment.first_holder = group_.index / segment.holders * segment.holders;
+  segment.is_partial = segment.holders > 1;
+  return segment;
+}
+
+Segment Shards::vocabulary_rows(const TensorPart& part) const {
+  const ShardRange held = ids();
+  const int64_t first = std::min(held.first, part.shape[0]);
+  return cut(part, 0, {first, std::min(held.count, part.shape[0] - first)});
+}
+
+Segment Shards::whole(const TensorPart& part) const {
+  Segment segment = whole_segment(part.name, part.shape, 0, part.initial);
+  segment.holders = group_.size;
+  segment.is_partial = group_.is_sequence_parallel && group_.size > 1;
+  return segment;
+}
+
+}  // namespace plait
