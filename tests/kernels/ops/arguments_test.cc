@@ -75,6 +75,31 @@ TEST_CASE("ids out of range are caught before they are used", "[arguments]") {
       "op=attention_forward"));
 }
 
+TEST_CASE("a shard of an embedding refuses what belongs to the whole", "[arguments]") {
+  const HostTensor table = random_tensor(DType::kFloat32, {4, 2}, 1), y(DType::kFloat32, {3, 2});
+  const std::vector<int32_t> tokens = {0, 9, 1};
+  const auto forward = [&](const std::function<void(EmbeddingForward*)>& change) {
+    EmbeddingForward a;
+    a.tokens = tokens.data();
+    a.token_weight = table.view();
+    a.first_id = 4;
+    a.vocabulary = 10;
+    a.y = y.view();
+    change(&a);
+    return message_of([&](OpContext& context) { embedding_forward(context, a); });
+  };
+  CHECK(forward([](EmbeddingForward*) {}) == "");
+  CHECK(contains(forward([](EmbeddingForward* a) { a->vocabulary = 9; }), "got=9"));
+  CHECK(contains(forward([](EmbeddingForward* a) { a->vocabulary = 0; }), "starts at 0"));
+  CHECK(contains(forward([](EmbeddingForward* a) { a->first_row = -1; }), "rows start at 0"));
+  CHECK(contains(forward([](EmbeddingForward* a) { a->dropout = Dropout::make({}, 0.5, 0); }),
+                 "after the sum over shards"));
+  CHECK(contains(forward([&](EmbeddingForward* a) { a->position_weight = table.view(); }),
+                 "after the sum over shards"));
+  CHECK(contains(forward([&](EmbeddingForward* a) { a->token_rows = y.view(); }),
+                 "come from a table or are given"));
+}
+
 TEST_CASE("more rows than planned are refused", "[arguments]") {
   const HostTensor w = random_tensor(DType::kFloat32, {2, 3}, 1), y(DType::kFloat32, {5, 2}),
                    x = random_tensor(DType::kFloat32, {5, 3}, 2);
