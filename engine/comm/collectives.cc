@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "engine/comm/communicator.h"
+#include "engine/comm/communicator_state.h"
 #include "engine/comm/endpoint.h"
 #include "engine/comm/ordered_sum.h"
 #include "kernels/base/error.h"

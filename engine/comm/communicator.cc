@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "engine/comm/communicator_state.h"
 #include "engine/comm/endpoint.h"
 #include "engine/comm/ordered_sum.h"
 #include "kernels/base/error.h"
@@ -94,10 +95,7 @@ void Communicator::end_record(const Call& call) {
   endpoint_.ring().end(call.record, endpoint_.now_ns());
 }
 
-WaitPurpose Communicator::purpose_of(const Call& call) {
-  return {name_.c_str(), call.name, call.sequence,
-          &traffic_[static_cast<size_t>(call.kind)].wait_ns};
-}
+Communicator::Purpose Communicator::purpose_of(const Call& call) { return {*this, call}; }
 
 MessageHead Communicator::head_of(const Call& call, uint32_t lane, int64_t bytes) const {
   MessageHead head;
@@ -152,6 +150,19 @@ void Communicator::expect(const MessageHead& want, const MessageHead& got) const
       .rank(static_cast<int32_t>(endpoint_.rank()))
       .disposition(Disposition::kEngineLost)
       .subsystem("comm");
+}
+
+void Communicator::look_for_others(const Call& call) const {
+  if (call.way == Way::kMessage) return;
+  const auto lane = static_cast<uint32_t>(Lane::kCollective);
+  for (const Peer& peer : peers_) {
+    const Inbound* from = peer.inbound[lane];
+    if (from == nullptr || !from->is_full.load(std::memory_order_acquire)) continue;
+    // A member that only received broadcasts may be ahead.
+    if (from->head.sequence <= call.sequence) {
+      expect(head_of(call, lane, from->head.bytes), from->head);
+    }
+  }
 }
 
 void Communicator::wait_all_sent(const Call& call, uint32_t lane) {

@@ -29,7 +29,6 @@ class Endpoint;
 struct Inbound;
 struct MessageHead;
 struct Outbound;
-struct WaitPurpose;
 
 /// Which conversation of a group a message belongs to. Each (source, destination, lane) is a FIFO
 /// with one message under way.
@@ -149,6 +148,7 @@ class Communicator {
     char* to = nullptr;
     uint64_t record = 0;  ///< number in the ring
   };
+  struct Purpose;
   struct Part {
     char* data;
     int64_t bytes;
@@ -166,7 +166,9 @@ class Communicator {
   Call message_call(const char* name, uint64_t sequence, MessageKey key, int64_t bytes) const;
   void record(Call& call);
   void end_record(const Call& call);
-  WaitPurpose purpose_of(const Call& call);
+  Purpose purpose_of(const Call& call);
+  /// Throws `desync` when a member's message shows that it is not in this collective.
+  void look_for_others(const Call& call) const;
   MessageHead head_of(const Call& call, uint32_t lane, int64_t bytes) const;
   /// Whether a part of this size is copied, so that nobody waits until it is read.
   static bool is_copied(const Call& call, int64_t bytes);

@@ -115,7 +115,7 @@ void Endpoint::wait(const Wait& wait) {
     is_over = wait.flag.load(std::memory_order_acquire) == wait.value;
   }
   if (!is_over) block(wait, begin_ns);
-  if (wait.purpose.wait_ns != nullptr) *wait.purpose.wait_ns += now_ns() - begin_ns;
+  *wait.purpose.wait_ns += now_ns() - begin_ns;
 }
 
 void Endpoint::block(const Wait& wait, int64_t begin_ns) {
@@ -131,26 +131,28 @@ void Endpoint::block(const Wait& wait, int64_t begin_ns) {
   for (;;) {
     fabric_.throw_if_aborted();
     if (wait.flag.load() == wait.value) return;
-    int64_t tick_ms = kTickMs;
-    const int64_t limit_ms = fabric_.wait_limit_ms_.load(std::memory_order_relaxed);
-    if (limit_ms >= 0) {
-      const int64_t waited_ms = (now_ns() - begin_ns) / 1'000'000;
-      if (waited_ms >= limit_ms) {
-        throw Error("stalled", "a peer does not come")
-            .with("rank", rank_)
-            .with("peer", wait.peer)
-            .with("operation", wait.purpose.operation)
-            .with("communicator", wait.purpose.communicator)
-            .with("sequence", wait.purpose.sequence)
-            .with("waited_ms", waited_ms)
-            .with("limit", limit_ms)
-            .rank(static_cast<int32_t>(wait.peer))
-            .subsystem("comm");
-      }
-      tick_ms = std::min(tick_ms, limit_ms - waited_ms);
+    const int64_t tick_ms = next_tick_ms(wait, begin_ns);
+    if (changed_.wait_for(lock, std::chrono::milliseconds(tick_ms)) == std::cv_status::timeout) {
+      wait.purpose.look();
     }
-    changed_.wait_for(lock, std::chrono::milliseconds(tick_ms));
   }
+}
+
+int64_t Endpoint::next_tick_ms(const Wait& wait, int64_t begin_ns) {
+  const int64_t limit_ms = fabric_.wait_limit_ms_.load(std::memory_order_relaxed);
+  if (limit_ms < 0) return kTickMs;
+  const int64_t waited_ms = (now_ns() - begin_ns) / 1'000'000;
+  if (waited_ms < limit_ms) return std::min(kTickMs, limit_ms - waited_ms);
+  throw Error("stalled", "a peer does not come")
+      .with("rank", rank_)
+      .with("peer", wait.peer)
+      .with("operation", wait.purpose.operation)
+      .with("communicator", wait.purpose.communicator)
+      .with("sequence", wait.purpose.sequence)
+      .with("waited_ms", waited_ms)
+      .with("limit", limit_ms)
+      .rank(static_cast<int32_t>(wait.peer))
+      .subsystem("comm");
 }
 
 void Endpoint::wake_if_awaited(const std::atomic<bool>* flag) {

@@ -43,10 +43,20 @@ struct Outbound {
 
 /// What a wait is for, as its errors name it.
 struct WaitPurpose {
-  const char* communicator = "";
-  const char* operation = "";
-  uint64_t sequence = 0;
-  int64_t* wait_ns = nullptr;  ///< grows by the time that was spent
+  WaitPurpose(const char* communicator_name, const char* operation_name, uint64_t number,
+              int64_t* spent_ns)
+      : communicator(communicator_name),
+        operation(operation_name),
+        sequence(number),
+        wait_ns(spent_ns) {}
+  virtual ~WaitPurpose() = default;
+  /// Called every 100 ms of a wait: throws when what is awaited will never come.
+  virtual void look() const {}
+
+  const char* communicator;
+  const char* operation;
+  uint64_t sequence;
+  int64_t* wait_ns;  ///< grows by the time that was spent
 };
 
 class Endpoint {
@@ -96,6 +106,7 @@ class Endpoint {
   };
   void wait(const Wait& wait);
   void block(const Wait& wait, int64_t begin_ns);
+  int64_t next_tick_ms(const Wait& wait, int64_t begin_ns);
   void wake_if_awaited(const std::atomic<bool>* flag);
   void* reserve(Buffer& memory, int64_t bytes);
   void send(Outbound& to, MessageHead& head, const void* data);
