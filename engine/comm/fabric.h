@@ -74,6 +74,9 @@ class Fabric {
     return rank >= options_.first_rank && rank < options_.first_rank + options_.local_ranks;
   }
   Endpoint& endpoint(int64_t rank);
+  /// The first of `count` group ids that nobody has had. Processes that ask in the same order get
+  /// the same.
+  uint32_t take_group_ids(uint32_t count) { return next_group_.fetch_add(count); }
   /// Before any message: how ranks of other processes are reached.
   void attach(std::unique_ptr<Link> link);
 
@@ -104,6 +107,7 @@ class Fabric {
 
   Options options_;
   Clock& clock_;
+  std::atomic<uint32_t> next_group_{1};
   std::atomic<bool> is_aborted_{false};
   std::atomic<int64_t> wait_limit_ms_;
   mutable std::mutex abort_mutex_;  // guards the two below

@@ -65,6 +65,8 @@ class Stage {
   /// After every change of weights.
   void weights_changed(OpContext& context);
 
+  /// Stream rows of a micro-batch of `rows` rows.
+  int64_t stream_rows(int64_t rows) const { return options_.tensor.local_rows(rows); }
   /// Where a stage that is not the first finds its input, [max stream rows, H] residual dtype.
   TensorView input(int64_t slot) const { return slots_[static_cast<size_t>(slot)].inputs[0]; }
   /// What a stage that is not the last leaves after forward.

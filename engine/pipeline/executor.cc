@@ -86,7 +86,7 @@ MicroBatch Executor::make_micro(const Running& running, const Instruction& instr
 TensorView Executor::boundary(const Running& running, const TensorView& buffer,
                               const Instruction& instruction) const {
   const int64_t rows = running.arguments.batch * running.arguments.sequence;
-  return first_rows(buffer, stage(instruction).local_rows(rows));
+  return first_rows(buffer, stage(instruction).stream_rows(rows));
 }
 
 void Executor::forward(const Running& running, const Instruction& instruction, RunResult* result) {

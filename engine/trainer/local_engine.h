@@ -108,7 +108,7 @@ class LocalEngine final : public Engine {
 
   void check_tensor(std::string_view name, DType dtype, const void* data, int64_t bytes,
                     int64_t* tensor) const;
-  std::vector<float> collect(const TensorPart& part, int64_t elements, int64_t timeout_ms);
+  std::vector<float> collect(const TensorTerm& part, int64_t elements, int64_t timeout_ms);
   std::vector<float> collect_gradient(int64_t tensor, int64_t timeout_ms);
 
   void make_reports();

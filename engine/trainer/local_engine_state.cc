@@ -29,7 +29,7 @@ void LocalEngine::check_tensor(std::string_view name, DType dtype, const void* d
 
 /// The whole of a part whose elements lie on one rank each: local ranks by this thread, the other
 /// processes' through the leaders.
-std::vector<float> LocalEngine::collect(const TensorPart& part, int64_t elements,
+std::vector<float> LocalEngine::collect(const TensorTerm& part, int64_t elements,
                                         int64_t timeout_ms) {
   std::vector<float> values(static_cast<size_t>(elements), kNothing);
   RankSet::Call call;
@@ -61,7 +61,7 @@ std::vector<float> LocalEngine::collect_gradient(int64_t tensor, int64_t timeout
     for (int64_t holder = 0; holder < settings_.layout.tensor; ++holder) {
       std::vector<float> of_holder(total.size(), kNothing);
       for (int64_t data = 0; data < settings_.layout.data; ++data) {
-        const TensorPart part{tensor, TensorKind::kGradient, data, holder, use == 1};
+        const TensorTerm part{tensor, TensorKind::kGradient, data, holder, use == 1};
         const std::vector<float> term = collect(part, elements, timeout_ms);
         for (size_t i = 0; i < total.size(); ++i) of_holder[i] += term[i];
       }

@@ -288,9 +288,9 @@ void Rank::masters_changed() {
   }
 }
 
-/// Under ZeRO 3 weights come and go with each use, and the stage takes the change then.
+/// Where weights come and go with each use, the stage takes the change then.
 void Rank::weights_changed(int64_t chunk) {
-  if (settings_.layout.zero == 3) return;
+  if (settings_.layout.zero == 3 && settings_.layout.data > 1) return;
   stages_[static_cast<size_t>(chunk)]->weights_changed(context_);
 }
 

@@ -84,7 +84,7 @@ bool is_state_owner(const Rank& rank, const TensorPlace& place) {
   return !is_whole || rank.at().data == 0;
 }
 
-void read_gradient(const Rank& rank, const TensorPlace& place, const TensorPart& part, float* out) {
+void read_gradient(const Rank& rank, const TensorPlace& place, const TensorTerm& part, float* out) {
   const bool is_second = place.parameter->second_gradient.is_present() ||
                          rank.stages()[static_cast<size_t>(place.chunk)]
                              ->units()[static_cast<size_t>(place.unit)]
@@ -128,7 +128,7 @@ int64_t find_tensor(const Rank& rank, std::string_view name) {
   throw Error("argument", "the model has no such tensor").with("tensor", name);
 }
 
-void read_part(const Rank& rank, const TensorPart& part, float* out) {
+void read_part(const Rank& rank, const TensorTerm& part, float* out) {
   for (const TensorPlace& place : rank.places(part.tensor)) {
     if (part.kind == TensorKind::kGradient) {
       read_gradient(rank, place, part, out);

@@ -14,7 +14,7 @@ std::vector<TensorEntry> list_tensors(const Rank& rank, DType compute);
 int64_t find_tensor(const Rank& rank, std::string_view name);
 
 /// Values of which each element lies on one rank of the world, once.
-struct TensorPart {
+struct TensorTerm {
   int64_t tensor = 0;
   TensorKind kind = TensorKind::kParam;
   // Of gradients, which are sums over the data axis, over the holders of a partial segment and
@@ -29,7 +29,7 @@ inline constexpr float kNothing = -0.0f;
 
 /// Adds this rank's elements of the part to out [elements of the logical tensor], row-major,
 /// filled with kNothing before. A parameter is read as the weight that passes compute with.
-void read_part(const Rank& rank, const TensorPart& part, float* out);
+void read_part(const Rank& rank, const TensorTerm& part, float* out);
 
 /// Writes masters or moments from the whole tensor; a parameter is its master. Only what this rank
 /// owns changes; weights follow by Rank::masters_changed.

@@ -53,12 +53,9 @@ OracleCase load_case(const std::string& name) {
   return oracle;
 }
 
-std::unique_ptr<Engine> make_engine(const OracleCase& oracle, const Config& config, Log* log) {
-  EngineOptions options;
-  options.env = &posix_env();
-  options.log = log;
-  std::unique_ptr<Engine> engine = Engine::create(config, options, -1);
-  engine->load_weights(oracle.directory, -1);
+std::unique_ptr<TestEngine> make_engine(const OracleCase& oracle, const Config& config) {
+  auto engine = std::make_unique<TestEngine>(config);
+  (*engine)->load_weights(oracle.directory, -1);
   return engine;
 }
 

@@ -7,6 +7,7 @@
 
 #include "engine/config/config.h"
 #include "engine/trainer/engine.h"
+#include "tests/support/tiny_model.h"
 
 namespace plait::test {
 
@@ -25,7 +26,7 @@ struct OracleCase {
 OracleCase load_case(const std::string& name);
 
 /// An engine of this configuration with the case's initial weights.
-std::unique_ptr<Engine> make_engine(const OracleCase& oracle, const Config& config, Log* log);
+std::unique_ptr<TestEngine> make_engine(const OracleCase& oracle, const Config& config);
 
 /// One step on rows of the case.
 Metrics train_step(Engine& engine, const OracleCase& oracle, int64_t step);

@@ -4,6 +4,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/random.h"
+#include "tests/support/local_world.h"
 
 namespace plait::test {
 
@@ -19,10 +20,12 @@ Config tiny_config(const Keys& keys) {
   return config;
 }
 
-TestEngine::TestEngine(const Config& config) : log_(std::make_unique<Log>(posix_env().clock)) {
+TestEngine::TestEngine(const Config& config)
+    : log_(std::make_unique<Log>(posix_env().clock)), world_(local_world(config)) {
   EngineOptions options;
   options.env = &posix_env();
   options.log = log_.get();
+  options.world = world_.get();
   engine_ = Engine::create(config, options, -1);
 }
 

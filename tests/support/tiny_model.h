@@ -16,15 +16,19 @@ using Keys = std::vector<std::pair<std::string, std::string>>;
 /// A GPT-2 of 2 layers × 32, 4 heads, V 61, s 16, batch 4; `keys` are set on top.
 Config tiny_config(const Keys& keys = {});
 
-/// An engine on the real Env with a Log of its own kept alive beside it.
+/// An engine on the real Env, all ranks of its layout in this process, with its world and a Log
+/// kept alive beside it.
 class TestEngine {
  public:
   explicit TestEngine(const Config& config);
   Engine& operator*() { return *engine_; }
   Engine* operator->() { return engine_.get(); }
+  World& world() { return *world_; }
+  Log& log() { return *log_; }
 
  private:
   std::unique_ptr<Log> log_;
+  std::unique_ptr<World> world_;
   std::unique_ptr<Engine> engine_;
 };
 

@@ -15,10 +15,9 @@ double relative(double got, double want) {
 }
 
 void check_run(const OracleCase& oracle, const Config& config, double rtol, double grad_rtol) {
-  Log log(posix_env().clock);
-  const std::unique_ptr<Engine> engine = make_engine(oracle, config, &log);
+  const std::unique_ptr<TestEngine> engine = make_engine(oracle, config);
   for (int64_t step = 0; step < oracle.steps; ++step) {
-    const Metrics metrics = train_step(*engine, oracle, step);
+    const Metrics metrics = train_step(**engine, oracle, step);
     const nlohmann::json& want = oracle.expected["steps"][static_cast<size_t>(step)];
     INFO("step " << step + 1 << " loss " << metrics.loss << " norm " << metrics.grad_norm);
     REQUIRE(relative(metrics.loss, want["loss"]) < rtol);
@@ -66,9 +65,8 @@ TEST_CASE("bf16 and fp16 training stay near the oracle", "[oracle]") {
 
 TEST_CASE("every weight ends where the oracle's does", "[oracle]") {
   const OracleCase oracle = load_case("llama_tiny");
-  Log log(posix_env().clock);
-  const std::unique_ptr<Engine> engine = make_engine(oracle, oracle.config, &log);
-  for (int64_t step = 0; step < oracle.steps; ++step) train_step(*engine, oracle, step);
+  const std::unique_ptr<TestEngine> engine = make_engine(oracle, oracle.config);
+  for (int64_t step = 0; step < oracle.steps; ++step) train_step(**engine, oracle, step);
   const std::pair<const char*, const char*> names[] = {
       {"embedding.token.weight", "model.embed_tokens.weight"},
       {"layers.0.attention.query.weight", "model.layers.0.self_attn.q_proj.weight"},
@@ -83,7 +81,7 @@ TEST_CASE("every weight ends where the oracle's does", "[oracle]") {
       {"head.weight", "lm_head.weight"}};
   for (const auto& [ours, theirs] : names) {
     INFO(ours);
-    const std::vector<float> values = read_tensor(*engine, ours, TensorKind::kParam);
+    const std::vector<float> values = read_tensor(**engine, ours, TensorKind::kParam);
     const nlohmann::json& want = oracle.expected["final_weights"][theirs];
     double squares = 0;
     for (float value : values) squares += static_cast<double>(value) * value;
