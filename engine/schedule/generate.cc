@@ -1,13 +1,14 @@
-// The compute lists of each kind and the instructions that close a step.
+// The compute lists of each kind.
 #include <algorithm>
 
+#include "engine/schedule/passes.h"
 #include "engine/schedule/schedule.h"
-#include "kernels/base/error.h"
+#include "engine/schedule/shape.h"
 
 namespace plait {
 namespace {
 
-using List = std::vector<Instruction>;
+using List = InstructionList;
 
 List gpipe(const ScheduleShape& shape, int64_t coordinate) {
   List list;
@@ -81,38 +82,17 @@ List interleaved(const ScheduleShape& shape, int64_t coordinate) {
   return list;
 }
 
-void check_shape(const ScheduleShape& shape) {
-  check(shape.pipeline >= 1 && shape.chunks >= 1 && shape.micro_batches >= 1,
-        "a schedule has at least one stage and one micro-batch");
-  if (shape.kind != ScheduleKind::kInterleaved) {
-    if (shape.chunks == 1) return;
-    throw Error("argument", "only the interleaved schedule takes several chunks")
-        .with("key", "layout.schedule")
-        .with("value", schedule_kind_name(shape.kind))
-        .with("chunks", shape.chunks);
-  }
-  const int64_t below = shape.micro_batches / shape.pipeline * shape.pipeline;
-  if (shape.chunks >= 2 && below == shape.micro_batches) return;
-  throw Error("argument", "the interleaved schedule needs chunks and whole groups of micro-batches")
-      .with("chunks", shape.chunks)
-      .with("micro_batches", shape.micro_batches)
-      .with("pipeline", shape.pipeline)
-      .with("below", below)
-      .with("above", below + shape.pipeline);
-}
-
-/// A stage's gradients are complete with the last instruction that adds to them.
-List close_step(const List& compute, int64_t micro_batches) {
+/// Forwards in the order table, the last group of micro-batches as short as it comes.
+List forward_only(const ScheduleShape& shape, int64_t coordinate) {
+  const int64_t p = shape.pipeline, m = shape.micro_batches;
   List list;
-  for (const Instruction& instruction : compute) {
-    list.push_back(instruction);
-    const bool completes = instruction.operation == Operation::kBackward ||
-                           instruction.operation == Operation::kBackwardWeight;
-    if (completes && instruction.micro == micro_batches - 1) {
-      list.push_back({Operation::kReduce, instruction.micro, instruction.stage});
+  for (int64_t first = 0; first < m; first += p) {
+    for (int64_t chunk = 0; chunk < shape.chunks; ++chunk) {
+      for (int64_t micro = first; micro < std::min(m, first + p); ++micro) {
+        list.push_back({Operation::kForward, micro, chunk * p + coordinate});
+      }
     }
   }
-  list.push_back({Operation::kStep, 0, 0});
   return list;
 }
 
@@ -126,6 +106,8 @@ List compute_list(const ScheduleShape& shape, int64_t coordinate) {
       return interleaved(shape, coordinate);
     case ScheduleKind::kZeroBubble:
       return zero_bubble(shape, coordinate);
+    case ScheduleKind::kForwardOnly:
+      return forward_only(shape, coordinate);
   }
   return {};
 }
@@ -136,24 +118,19 @@ Schedule make_schedule(const ScheduleShape& shape) {
   check_shape(shape);
   Schedule schedule{shape, {}};
   for (int64_t coordinate = 0; coordinate < shape.pipeline; ++coordinate) {
-    schedule.lists.push_back(close_step(compute_list(shape, coordinate), shape.micro_batches));
+    List list = add_reductions(compute_list(shape, coordinate), shape);
+    list = add_messages(add_weight_windows(list, shape), shape);
+    const bool has_step = shape.kind != ScheduleKind::kForwardOnly;
+    schedule.lists.push_back(has_step ? add_step(list, shape, coordinate) : list);
   }
   validate(schedule);
   return schedule;
 }
 
 Schedule make_forward_schedule(const ScheduleShape& shape) {
-  Schedule schedule{shape, {}};
-  for (int64_t coordinate = 0; coordinate < shape.pipeline; ++coordinate) {
-    List list;
-    for (int64_t micro = 0; micro < shape.micro_batches; ++micro) {
-      for (int64_t chunk = 0; chunk < shape.chunks; ++chunk) {
-        list.push_back({Operation::kForward, micro, chunk * shape.pipeline + coordinate});
-      }
-    }
-    schedule.lists.push_back(list);
-  }
-  return schedule;
+  ScheduleShape forward = shape;
+  forward.kind = ScheduleKind::kForwardOnly;
+  return make_schedule(forward);
 }
 
 }  // namespace plait

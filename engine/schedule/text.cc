@@ -1,7 +1,6 @@
-#include "engine/schedule/schedule.h"
+#include "engine/schedule/operation.h"
 
 namespace plait {
-namespace {
 
 const char* operation_name(Operation operation) {
   switch (operation) {
@@ -13,6 +12,18 @@ const char* operation_name(Operation operation) {
       return "backward_input";
     case Operation::kBackwardWeight:
       return "backward_weight";
+    case Operation::kSendForward:
+      return "send forward";
+    case Operation::kSendBackward:
+      return "send backward";
+    case Operation::kReceiveForward:
+      return "receive forward";
+    case Operation::kReceiveBackward:
+      return "receive backward";
+    case Operation::kGather:
+      return "gather";
+    case Operation::kRelease:
+      return "release";
     case Operation::kReduce:
       return "reduce";
     case Operation::kStep:
@@ -21,7 +32,10 @@ const char* operation_name(Operation operation) {
   return "";
 }
 
-}  // namespace
+int operand_count(Operation operation) {
+  if (operation == Operation::kStep) return 0;
+  return operation == Operation::kGather || operation == Operation::kRelease ? 1 : 2;
+}
 
 const char* schedule_kind_name(ScheduleKind kind) {
   switch (kind) {
@@ -33,14 +47,31 @@ const char* schedule_kind_name(ScheduleKind kind) {
       return "interleaved";
     case ScheduleKind::kZeroBubble:
       return "zero_bubble";
+    case ScheduleKind::kForwardOnly:
+      return "forward_only";
   }
   return "";
 }
 
+int64_t message_source(const Instruction& message, int64_t pipeline) {
+  const int64_t step = direction_of(message.operation) == 0 ? pipeline - 1 : 1;
+  return (message.stage + step) % pipeline;
+}
+
+int64_t message_destination(const Instruction& message, int64_t pipeline) {
+  return message.stage % pipeline;
+}
+
 std::string instruction_text(const Instruction& instruction) {
   std::string text = operation_name(instruction.operation);
-  if (instruction.operation == Operation::kStep) return text;
-  return text + " " + std::to_string(instruction.micro) + " " + std::to_string(instruction.stage);
+  const int operands = operand_count(instruction.operation);
+  const auto add = [&text](int64_t number) {
+    text += ' ';
+    text += std::to_string(number);
+  };
+  if (operands == 2) add(instruction.micro);
+  if (operands >= 1) add(instruction.stage);
+  return text;
 }
 
 std::string schedule_text(const Schedule& schedule) {

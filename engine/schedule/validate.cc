@@ -1,113 +1,111 @@
-// What is proved of every schedule before a rank runs it.
+// What is proved of every schedule before a rank runs it: here of all lists together.
 #include <algorithm>
-#include <map>
+#include <vector>
 
-#include "engine/schedule/schedule.h"
-#include "kernels/base/error.h"
+#include "engine/schedule/operation.h"
+#include "engine/schedule/proof.h"
+#include "engine/schedule/shape.h"
 
 namespace plait {
 namespace {
 
-/// How far one stage has come.
-struct Progress {
-  int64_t forward = 0, input = 0, weight = 0;  // micro-batches done
-  bool is_reduced = false;
-};
-
-class Checker {
- public:
-  Checker(const Schedule& schedule, int64_t coordinate)
-      : shape_(schedule.shape),
-        coordinate_(coordinate),
-        list_(schedule.lists[static_cast<size_t>(coordinate)]) {}
-
-  void run() {
-    for (line_ = 0; line_ < list_.size(); ++line_) check_line(list_[line_]);
-    line_ = list_.empty() ? 0 : list_.size() - 1;
-    require(!list_.empty() && list_.back().operation == Operation::kStep, "a list ends with step");
-    require(static_cast<int64_t>(stages_.size()) == shape_.chunks, "every stage occurs");
-    for (const auto& [stage, progress] : stages_) {
-      require(progress.forward == shape_.micro_batches && progress.input == shape_.micro_batches &&
-                  progress.weight == shape_.micro_batches && progress.is_reduced,
-              "every micro-batch of every stage is complete and reduced");
+/// Places of the messages of every lane at one of its ends, in list order.
+std::vector<std::vector<Walk::Place>> lane_ends(const Schedule& schedule,
+                                                bool (*is_end)(Operation)) {
+  const int64_t pipeline = schedule.shape.pipeline;
+  std::vector<std::vector<Walk::Place>> lanes(static_cast<size_t>(2 * pipeline));
+  for (size_t coordinate = 0; coordinate < schedule.lists.size(); ++coordinate) {
+    const InstructionList& list = schedule.lists[coordinate];
+    for (size_t i = 0; i < list.size(); ++i) {
+      if (!is_end(list[i].operation)) continue;
+      lanes[static_cast<size_t>(lane_of(list[i], pipeline))].push_back(
+          {static_cast<int64_t>(coordinate), i});
     }
   }
+  return lanes;
+}
 
- private:
-  void require(bool condition, const char* what) const {
-    if (condition) return;
-    throw Error("invariant", what)
-        .with("pipeline", coordinate_)
-        .with("line", line_)
-        .with("instruction", line_ < list_.size() ? instruction_text(list_[line_]) : "");
-  }
+const Instruction& at(const Schedule& schedule, const Walk::Place& place) {
+  return schedule.lists[static_cast<size_t>(place.coordinate)][place.index];
+}
 
-  void check_line(const Instruction& instruction) {
-    if (instruction.operation == Operation::kStep) {
-      require(line_ + 1 == list_.size(), "step is last");
-      return;
-    }
-    require(instruction.stage % shape_.pipeline == coordinate_, "a stage runs on its coordinate");
-    Progress& progress = stages_[instruction.stage];
-    const int64_t micro = instruction.micro;
-    switch (instruction.operation) {
-      case Operation::kForward:
-        require(micro == progress.forward++, "forward in ascending micro-batches");
-        break;
-      case Operation::kBackward:
-        require(micro == progress.input++ && micro == progress.weight++ && micro < progress.forward,
-                "backward after forward, in ascending micro-batches");
-        break;
-      case Operation::kBackwardInput:
-        require(micro == progress.input++ && micro < progress.forward,
-                "backward_input after forward, in ascending micro-batches");
-        break;
-      case Operation::kBackwardWeight:
-        require(micro == progress.weight++ && micro < progress.input,
-                "backward_weight after backward_input, in ascending micro-batches");
-        break;
-      case Operation::kReduce:
-        require(progress.weight == shape_.micro_batches && !progress.is_reduced,
-                "reduce once, after the last weight gradient");
-        progress.is_reduced = true;
-        break;
-      case Operation::kStep:
-        break;
+void prove_lanes(const Schedule& schedule, const ScheduleSource& source) {
+  const auto sends = lane_ends(schedule, is_send), receives = lane_ends(schedule, is_receive);
+  for (size_t lane = 0; lane < sends.size(); ++lane) {
+    check(sends[lane].size() == receives[lane].size(), "every message has two ends");
+    for (size_t i = 0; i < sends[lane].size(); ++i) {
+      const Walk::Place& place = receives[lane][i];
+      const Instruction &sent = at(schedule, sends[lane][i]), &received = at(schedule, place);
+      if (sent.micro == received.micro && sent.stage == received.stage) continue;
+      throw SchedulePoint{schedule, source, place.coordinate, place.index}
+          .error("a lane's messages are received in the order in which they are sent")
+          .with("sent", instruction_text(sent))
+          .with("source", sends[lane][i].coordinate);
     }
   }
+}
 
-  const ScheduleShape& shape_;
-  int64_t coordinate_;
-  const std::vector<Instruction>& list_;
-  size_t line_ = 0;
-  std::map<int64_t, Progress> stages_;
-};
+void prove_no_deadlock(const Schedule& schedule, const ScheduleSource& source) {
+  Walk walk(schedule);
+  while (walk.next()) continue;
+  const auto circle = walk.circle();
+  if (!circle.empty()) throw deadlock_error(schedule, source, circle);
+}
 
 }  // namespace
 
-void validate(const Schedule& schedule) {
-  check(static_cast<int64_t>(schedule.lists.size()) == schedule.shape.pipeline,
-        "a schedule has one list for each pipeline coordinate");
-  for (int64_t coordinate = 0; coordinate < schedule.shape.pipeline; ++coordinate) {
-    Checker(schedule, coordinate).run();
+int64_t SchedulePoint::line() const {
+  const auto c = static_cast<size_t>(coordinate);
+  if (!source.lines.empty()) {
+    const auto& lines = source.lines[c];
+    return index + 1 < lines.size() ? lines[index + 1] : lines.back();
   }
+  size_t heading = 3;
+  for (size_t i = 0; i < c; ++i) heading += 1 + schedule.lists[i].size();
+  return static_cast<int64_t>(heading + std::min(index + 1, schedule.lists[c].size()));
 }
 
-int64_t peak_alive(const std::vector<Instruction>& list) {
-  std::map<int64_t, int64_t> alive;
-  int64_t peak = 0;
-  const bool is_split = std::any_of(list.begin(), list.end(), [](const Instruction& i) {
-    return i.operation == Operation::kBackwardWeight;
-  });
-  const Operation last = is_split ? Operation::kBackwardWeight : Operation::kBackward;
-  for (const Instruction& instruction : list) {
-    if (instruction.operation == Operation::kForward) {
-      peak = std::max(peak, ++alive[instruction.stage]);
-    } else if (instruction.operation == last) {
-      --alive[instruction.stage];
-    }
-  }
-  return peak;
+std::string SchedulePoint::text() const {
+  const InstructionList& list = schedule.lists[static_cast<size_t>(coordinate)];
+  return index < list.size() ? instruction_text(list[index]) : "";
 }
+
+Error SchedulePoint::error(const char* sentence) const {
+  return Error(source.word, sentence)
+      .with("pipeline", coordinate)
+      .with("line", line())
+      .with("instruction", text());
+}
+
+Error deadlock_error(const Schedule& schedule, const ScheduleSource& source,
+                     const std::vector<Walk::Place>& circle) {
+  std::vector<SchedulePoint> points;
+  for (const Walk::Place& place : circle) {
+    points.push_back({schedule, source, place.coordinate, place.index});
+  }
+  const SchedulePoint& second = points[1 % points.size()];
+  return points[0]
+      .error("instructions wait for each other")
+      .with("waits_for", second.text())
+      .with("waits_for_pipeline", second.coordinate)
+      .with("waits_for_line", second.line())
+      .with("circle", points.size());
+}
+
+void prove(const Schedule& schedule, const ScheduleSource& source) {
+  check_shape(schedule.shape);
+  if (static_cast<int64_t>(schedule.lists.size()) != schedule.shape.pipeline) {
+    throw Error(source.word, "a schedule has one list for each pipeline coordinate")
+        .with("lists", schedule.lists.size())
+        .with("pipeline", schedule.shape.pipeline);
+  }
+  for (int64_t coordinate = 0; coordinate < schedule.shape.pipeline; ++coordinate) {
+    prove_list(schedule, source, coordinate);
+  }
+  prove_lanes(schedule, source);
+  prove_no_deadlock(schedule, source);
+}
+
+void validate(const Schedule& schedule) { prove(schedule, {}); }
 
 }  // namespace plait
