@@ -164,6 +164,13 @@ Error::Error(std::string_view word, std::string sentence) {
   message_ = word_ + ": " + sentence;
 }
 
+Error Error::restore(std::string_view word, std::string message, Fields fields) {
+  Error copy(word, "");
+  copy.message_ = std::move(message);
+  copy.fields_ = std::move(fields);
+  return copy;
+}
+
 Error&& Error::with(std::string_view key, std::string_view value) && {
   std::string quoted = json_string(value);
   message_ += fields_.empty() ? "; " : " ";

@@ -55,6 +55,10 @@ class Error : public std::exception {
  public:
   /// `word` is one of the stable words of error.cc; an unknown one becomes INTERNAL/invariant.
   Error(std::string_view word, std::string sentence);
+  /// Keys and JSON values.
+  using Fields = std::vector<std::pair<std::string, std::string>>;
+  /// The copy of an error of another process: message and fields as they were there.
+  static Error restore(std::string_view word, std::string message, Fields fields);
 
   /// Adds a field to message and details. Text with spaces is quoted in the message.
   Error&& with(std::string_view key, std::string_view value) &&;
@@ -79,12 +83,13 @@ class Error : public std::exception {
   Disposition disposition() const { return disposition_; }
   int32_t rank() const { return rank_; }            ///< rank of origin, −1: none
   int64_t host_code() const { return host_code_; }  ///< what a host callback returned, 0: none
-  std::string details() const;                      ///< JSON object of the fields
+  const Fields& fields() const { return fields_; }
+  std::string details() const;  ///< JSON object of the fields
   const char* what() const noexcept override { return message_.c_str(); }
 
  private:
   std::string word_, message_, subsystem_;
-  std::vector<std::pair<std::string, std::string>> fields_;  // key, JSON value
+  Fields fields_;
   int64_t host_code_ = 0;
   Code code_;
   Disposition disposition_;
