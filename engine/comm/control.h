@@ -1,0 +1,63 @@
+// The control channel of one process, as a state machine without threads, sockets or clocks:
+// heartbeats, losses, agreement on errors, exchanges, and leaving in order. Events go in with the
+// time at which they came; letters, a verdict and results come out.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/comm/agreement.h"
+#include "engine/comm/control_types.h"
+#include "engine/comm/exchange.h"
+
+namespace plait {
+
+class Control {
+ public:
+  Control(const ControlOptions& options, int64_t now_ns);
+  Control(const Control&) = delete;
+  Control& operator=(const Control&) = delete;
+
+  // Events.
+  void received(size_t from, const Frame& frame, int64_t now_ns);
+  /// Some bytes came, if no whole frame.
+  void heard(size_t from, int64_t now_ns) { heard_ns_[from] = now_ns; }
+  void closed(size_t peer, int64_t now_ns);
+  void garbled(size_t peer, FrameFault fault, int64_t now_ns);
+  /// After all frames that have come; more often than heartbeats.
+  void time(int64_t now_ns);
+  /// An error of this process. `aborted` and `deadline` are its own affair: the others hear that it
+  /// is lost. All other errors end all processes alike.
+  void abort(const Error& error, int64_t now_ns);
+  void begin_exchange(const std::string& name, const std::string& value, int64_t deadline_ns,
+                      int64_t now_ns);
+  void leave(int64_t now_ns);
+
+  std::vector<Letter> take_letters() { return outbox_.take(); }
+  std::optional<ExchangeResult> take_result();
+  /// What this process ends with; null as long as there is none.
+  const Error* verdict() const { return agreement_.is_final() ? &agreement_.error() : nullptr; }
+  bool is_aborting() const { return agreement_.is_active(); }
+  /// Everybody has left, or the world has ended otherwise.
+  bool is_alone() const;
+
+ private:
+  Error loss(const char* word, const char* sentence, size_t peer) const;
+  void lose(size_t peer, const Error& error, int64_t now_ns);
+  void after_agreement();
+
+  const ControlOptions options_;
+  Outbox outbox_;
+  Agreement agreement_;
+  Exchange exchange_;
+  std::vector<int64_t> heard_ns_;
+  std::vector<bool> has_left_, is_closed_;
+  bool is_leaving_ = false;
+  int64_t beat_ns_ = 0;  // when the last heartbeat left
+  int64_t time_ns_ = 0;  // of the last `time`
+  std::optional<ExchangeResult> result_;
+};
+
+}  // namespace plait
