@@ -119,9 +119,7 @@ int32_t plait_engine_create(plait_group* group, const plait_config* config, int6
     options.log = &context->log();
     options.hooks.start = [&host](const char* name) { plait::call_thread_start(host, name); };
     options.hooks.stop = [&host] { plait::call_thread_stop(host); };
-    options.rank = held->rank;
-    options.local_ranks = held->local_ranks;
-    options.world = held->world;
+    options.world = held->world.get();
     out.set(new plait_engine(held.ref(), plait::Engine::create(copy, options, timeout_ms)));
     held->has_engine.store(true);
   });

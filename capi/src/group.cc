@@ -1,6 +1,5 @@
 #include "capi/src/group.h"
 
-#include <cstdio>
 #include <memory>
 
 #include "capi/src/arguments.h"
@@ -28,20 +27,6 @@ void check_ranks(int32_t rank, int32_t local_ranks, int32_t world) {
       .subsystem("capi");
 }
 
-std::string make_card(const plait_group& group) {
-  char nonce[17];
-  std::snprintf(nonce, sizeof nonce, "%016llx",
-                static_cast<unsigned long long>(group.context->env.entropy.next()));
-  return plait::JsonObject()
-      .field("plait", plait_version())
-      .field("rank", group.rank)
-      .field("local_ranks", group.local_ranks)
-      .field("world", group.world)
-      .field("device", group.config.get("device"))
-      .field("nonce", nonce)
-      .text();
-}
-
 }  // namespace
 
 int32_t plait_group_create(plait_context* context, const plait_config* config, int32_t rank,
@@ -53,12 +38,13 @@ int32_t plait_group_create(plait_context* context, const plait_config* config, i
     const Held<plait_context> held(context, "context");
     plait::Config copy = plait::copy_config(config, "config");
     check_ranks(rank, local_ranks, world);
-    if (world > 1) {
-      throw plait::not_built("world", "a group of more than one rank is not in this build")
-          .with("world", world);
-    }
     auto made = std::make_unique<plait_group>(held.ref(), std::move(copy));
-    made->card = make_card(*made);
+    plait::WorldOptions options;
+    options.world = world;
+    options.first_rank = rank;
+    options.local_ranks = local_ranks;
+    made->world = plait::World::create(options, made->context->env, plait::posix_net());
+    made->card = made->world->card();
     out.set(made.release());
   });
 }
@@ -79,7 +65,7 @@ int32_t plait_group_add_card(plait_group* group, const void* card, int64_t bytes
     if (plait::bytes_argument(card, bytes, "card") == held->card) return;
     throw plait::Error("topology", "the group is complete: only its own card can be added")
         .with("bytes", bytes)
-        .with("world", held->world)
+        .with("world", held->world->options().world)
         .subsystem("capi");
   });
 }

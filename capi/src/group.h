@@ -6,6 +6,7 @@
 
 #include "capi/src/context.h"
 #include "capi/src/handle.h"
+#include "engine/comm/world.h"
 #include "engine/config/config.h"
 #include "plait/plait.h"
 
@@ -17,9 +18,7 @@ struct plait_group final : plait::Handle {
 
   const plait::Ref<plait_context> context;
   const plait::Config config;
-  int32_t rank = 0;
-  int32_t local_ranks = 1;
-  int32_t world = 1;
+  std::unique_ptr<plait::World> world;
   std::string card;                     ///< JSON
   std::atomic<bool> has_engine{false};  ///< one engine at a time
 };

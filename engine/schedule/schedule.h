@@ -51,6 +51,8 @@ using InstructionList = std::vector<Instruction>;
 
 /// "forward 0 1", "send backward 0 1", "gather 1"; "step" stands alone.
 std::string instruction_text(const Instruction& instruction);
+/// The same into text[0, bytes), cut and ended by a NUL; allocates nothing.
+void write_instruction(const Instruction& instruction, char* text, size_t bytes);
 
 /// Coordinates of the two ends of a send or receive in a pipeline of `pipeline` coordinates.
 int64_t message_source(const Instruction& message, int64_t pipeline);

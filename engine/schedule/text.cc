@@ -1,5 +1,7 @@
 #include "engine/schedule/operation.h"
 
+#include <cstdio>
+
 namespace plait {
 
 const char* operation_name(Operation operation) {
@@ -62,15 +64,26 @@ int64_t message_destination(const Instruction& message, int64_t pipeline) {
   return message.stage % pipeline;
 }
 
+void write_instruction(const Instruction& instruction, char* text, size_t bytes) {
+  const char* name = operation_name(instruction.operation);
+  const auto micro = static_cast<long long>(instruction.micro);
+  const auto stage = static_cast<long long>(instruction.stage);
+  switch (operand_count(instruction.operation)) {
+    case 2:
+      std::snprintf(text, bytes, "%s %lld %lld", name, micro, stage);
+      break;
+    case 1:
+      std::snprintf(text, bytes, "%s %lld", name, stage);
+      break;
+    default:
+      std::snprintf(text, bytes, "%s", name);
+      break;
+  }
+}
+
 std::string instruction_text(const Instruction& instruction) {
-  std::string text = operation_name(instruction.operation);
-  const int operands = operand_count(instruction.operation);
-  const auto add = [&text](int64_t number) {
-    text += ' ';
-    text += std::to_string(number);
-  };
-  if (operands == 2) add(instruction.micro);
-  if (operands >= 1) add(instruction.stage);
+  char text[64];
+  write_instruction(instruction, text, sizeof text);
   return text;
 }
 

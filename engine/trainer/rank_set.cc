@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/comm/error_text.h"
+#include "engine/comm/announcement.h"
 #include "kernels/base/json_text.h"
 
 namespace plait {
@@ -11,6 +11,9 @@ namespace {
 
 /// How long a call waits for ranks to notice an abort.
 constexpr int64_t kAbortGraceMs = 900;
+
+/// How long the processes that are left may take to agree on what they report.
+constexpr int64_t kVerdictMs = 500;
 
 /// Groups of one engine: one an axis, and the leaders of processes.
 constexpr uint32_t kGroupsOfEngine = kAxes + 1;
@@ -203,7 +206,10 @@ void RankSet::agree(const Call& call) {
   const int64_t limit = call.timeout_ms > 0 ? call.timeout_ms : stall_limit_ms();
   const auto all = world().exchange(call.name, own, limit);
   for (const std::string& value : all) {
-    if (value[0] == '!') throw decode_error(value.substr(1));
+    if (value[0] != '!') continue;
+    Error error("invariant", "a process failed and could not say why");
+    decode_error(std::string_view(value).substr(1), &error);
+    throw error;
   }
   JsonArray table;
   bool differs = false;
@@ -263,10 +269,12 @@ void RankSet::on_failure(int64_t local, const std::exception_ptr& failure) {
 }
 
 void RankSet::throw_failure() {
-  const std::optional<Error> first = world().fabric().abort_error();
-  if (first.has_value()) {
+  if (world().fabric().is_aborted()) {
     lose();
-    throw Error(*first);
+    // Several processes may have met different errors; all of them report one.
+    std::optional<Error> verdict = world().verdict(kVerdictMs);
+    if (!verdict) verdict = world().fabric().abort_error();
+    throw Error(*verdict);
   }
   const std::exception_ptr failure = crew_->failure();
   const Error error = as_error(failure);
