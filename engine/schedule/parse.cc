@@ -7,6 +7,7 @@
 
 #include "engine/schedule/operation.h"
 #include "engine/schedule/proof.h"
+#include "engine/schedule/shape.h"
 #include "kernels/base/error.h"
 
 namespace plait {
@@ -37,6 +38,11 @@ class Parser {
     }
     next_line();
     schedule_.shape = header();
+    try {
+      check_shape(schedule_.shape);
+    } catch (Error& error) {
+      throw std::move(error).with("line", number_);
+    }
     while (next_line()) {
       if (line_.substr(0, 9) == "pipeline ") {
         heading();
@@ -47,13 +53,18 @@ class Parser {
         source_.lines.back().push_back(number_);
       }
     }
+    if (static_cast<int64_t>(schedule_.lists.size()) != schedule_.shape.pipeline) {
+      fail("argument", "a schedule has one list for each pipeline coordinate");
+    }
     prove(schedule_, source_);
     return std::move(schedule_);
   }
 
  private:
   [[noreturn]] void fail(const char* word, const char* sentence) const {
-    throw Error(word, sentence).with("line", number_).with("text", printable(line_));
+    throw Error(word, sentence)
+        .with("line", std::max<int64_t>(number_, 1))
+        .with("text", printable(line_));
   }
 
   /// Moves to the next line that is not empty, its comment and the spaces before that cut off.

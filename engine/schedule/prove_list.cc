@@ -106,8 +106,8 @@ void ListProof::check_operands(const Instruction& i) const {
     require(is_here(i.stage), "an instruction names a stage of its coordinate");
     return;
   }
-  const int64_t source = direction_of(i.operation) == 0 ? i.stage - 1 : i.stage + 1;
-  require(i.stage >= 0 && i.stage < stage_count(shape_) && is_here(source),
+  const bool is_stage = i.stage >= 0 && i.stage < stage_count(shape_);
+  require(is_stage && is_here(direction_of(i.operation) == 0 ? i.stage - 1 : i.stage + 1),
           "a message goes from a stage of its coordinate to the next stage");
 }
 
