@@ -213,16 +213,23 @@ TEST_CASE("gradients can be read while they accumulate", "[step_sums]") {
       for (GradientUse use : {GradientUse::kFirst, GradientUse::kSecond}) {
         const TensorView flat = rank.optimizer().gradient(0, number, use);
         CHECK(flat.is_present() == (use == GradientUse::kFirst || i == 0));
+        std::vector<bool> is_padding(static_cast<size_t>(range.count), true);
         for (const auto& parameter : unit.parameters()) {
           if (!flat.is_present()) continue;
           for (const Segment& segment : parameter->segments) {
             auto& sums = got[static_cast<size_t>(rank.tensor_index(segment.name))];
             for_each_element(*parameter, segment, [&](int64_t local, int64_t logical) {
               if (local < range.first || local >= range.first + range.count) return;
+              is_padding[static_cast<size_t>(local - range.first)] = false;
               sums[static_cast<size_t>(logical)] += flat.as<float>()[local - range.first];
             });
           }
         }
+        if (!flat.is_present()) continue;
+        const float* values = flat.as<float>();
+        CHECK(std::none_of(
+            is_padding.begin(), is_padding.end(),
+            [&, at = 0](bool is_padded) mutable { return values[at++] != 0.0f && is_padded; }));
       }
     }
   });
