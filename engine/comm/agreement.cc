@@ -18,7 +18,6 @@ void Agreement::begin(const Error& error, std::optional<size_t> lost, int64_t no
   best_ = error;
   if (lost) is_out_[*lost] = true;
   tell(now_ns);
-  check_final();
 }
 
 void Agreement::resign(const Error& own, const Error& told) {
@@ -53,7 +52,6 @@ void Agreement::heard(size_t from, const Announcement& announcement, int64_t now
     return finish(announcement.error);
   }
   if (is_changed) tell(now_ns);
-  check_final();
 }
 
 void Agreement::lost(size_t peer, int64_t now_ns) {
@@ -61,15 +59,12 @@ void Agreement::lost(size_t peer, int64_t now_ns) {
   bool is_changed = false;
   put_out(peer, &is_changed);
   if (is_changed) tell(now_ns);
-  check_final();
 }
 
-void Agreement::left(size_t peer) {
-  has_left_[peer] = true;
-  check_final();
-}
+void Agreement::left(size_t peer) { has_left_[peer] = true; }
 
 void Agreement::time(int64_t now_ns) {
+  check_final();
   if (!is_active_ || is_final_ || now_ns - changed_ns_ < options_.settle_ns) return;
   bool is_changed = false;
   for (size_t peer = 0; peer < is_out_.size(); ++peer) {
