@@ -40,17 +40,24 @@ Endpoint& Fabric::endpoint(int64_t rank) {
   return *endpoints_[static_cast<size_t>(rank - options_.first_rank)];
 }
 
-void Fabric::attach(std::unique_ptr<Link> link) { link_ = std::move(link); }
+void Fabric::attach(std::unique_ptr<Link> link) {
+  const std::lock_guard lock(abort_mutex_);
+  link_ = std::move(link);
+  if (is_aborted()) link_->stop();
+}
 
 void Fabric::abort(const Error& error) {
   std::function<void(const Error&)> on_abort;
+  Link* link = nullptr;
   {
     const std::lock_guard lock(abort_mutex_);
     if (error_) return;
     error_ = error;
     on_abort = on_abort_;
+    link = link_.get();
     is_aborted_.store(true);
   }
+  if (link != nullptr) link->stop();
   for (const std::unique_ptr<Endpoint>& endpoint : endpoints_) endpoint->wake();
   if (on_abort) on_abort(error);
 }

@@ -9,7 +9,8 @@
 
 namespace plait {
 
-/// A connected stream (TCP without delay). One thread at a time. Closed by the destructor.
+/// A connected stream (TCP without delay). One thread sends and one receives at a time, maybe at
+/// once. Closed by the destructor.
 class Socket {
  public:
   static constexpr int64_t kClosed = -1;
