@@ -408,7 +408,8 @@ void Rank::step(const LossSum& sum) {
   const double clip = limit > 0 ? std::min(1.0, limit / (update_.grad_norm + 1e-6)) : 1.0;
   optimizer_->apply(context_, static_cast<float>(factor * clip), update_.lr);
   // Stages 1 and 2 hold the new weights only after the gathers that follow.
-  for (size_t chunk = 0; settings_.layout.zero == 0 && chunk < stages_.size(); ++chunk) {
+  const bool is_gathered_next = settings_.layout.zero == 1 || settings_.layout.zero == 2;
+  for (size_t chunk = 0; !is_gathered_next && chunk < stages_.size(); ++chunk) {
     weights_changed(static_cast<int64_t>(chunk));
   }
   loss_scale_.clean_step();
