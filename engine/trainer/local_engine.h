@@ -68,9 +68,10 @@ class LocalEngine final : public Engine {
   };
   /// What the parts of one call share; each writes only what is its own.
   struct Request {
-    const Batch* batch = nullptr;  ///< null: rows of a dataset
-    int64_t rows = 0;              ///< of the whole world
-    float* losses = nullptr;       ///< [batch rows, s]
+    Batch batch;                            ///< of the host, or rows of a dataset
+    int64_t rows = 0;                       ///< of the whole world
+    std::vector<float> losses;              ///< [rows, s], or empty
+    std::vector<std::vector<int32_t>> ids;  ///< generated ones, by local rank
     int64_t count = 0;
     std::vector<LossSum> sums;  ///< by local rank
     GlobalSums total;           ///< of local rank 0
@@ -90,13 +91,13 @@ class LocalEngine final : public Engine {
   int64_t local_index(int64_t data) const;
   int64_t check_host_batch(const Batch& batch, int64_t global_rows) const;
   RunArguments run_arguments(const Rank& rank, const MicroSource& source) const;
-  HostRows rows_for(const Rank& rank, const Batch& batch) const;
+  HostRows rows_for(const Rank& rank) const;
   Batch read_rows(Rows* rows, int64_t first, int64_t count);
 
   void run_gradients(Rank& rank, int64_t local, ListPart part);
   void run_evaluation(Rank& rank, int64_t local);
-  void call_evaluation(const char* name, std::function<void()> prepare, int64_t timeout_ms);
-  void run_generation(Rank& rank, int64_t local, std::vector<int32_t>* ids);
+  void call_evaluation(const char* name, FunctionRef<void()> prepare, int64_t timeout_ms);
+  void run_generation(Rank& rank, int64_t local);
   Outcome finish_update(Metrics* metrics);
   [[noreturn]] void throw_nonfinite(const Update& update);
   void fill_step_metrics(const Update& update, Metrics* metrics) const;
@@ -108,8 +109,8 @@ class LocalEngine final : public Engine {
 
   void check_tensor(std::string_view name, DType dtype, const void* data, int64_t bytes,
                     int64_t* tensor) const;
-  std::vector<float> collect(const TensorTerm& part, int64_t elements, int64_t timeout_ms);
-  std::vector<float> collect_gradient(int64_t tensor, int64_t timeout_ms);
+  std::vector<float> collect(const TensorTerm& part, int64_t elements);
+  std::vector<float> collect_gradient(int64_t tensor, int64_t elements);
 
   void make_reports();
   std::vector<std::pair<std::string, double>> counters() const;

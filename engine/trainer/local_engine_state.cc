@@ -27,48 +27,43 @@ void LocalEngine::check_tensor(std::string_view name, DType dtype, const void* d
       .with("want", want);
 }
 
-/// The whole of a part whose elements lie on one rank each: local ranks by this thread, the other
-/// processes' through the leaders.
-std::vector<float> LocalEngine::collect(const TensorTerm& part, int64_t elements,
-                                        int64_t timeout_ms) {
+/// On the thread of local rank 0: the whole of a part whose elements lie on one rank each. Local
+/// ranks, which all wait meanwhile, are read in place; other processes answer through the leaders.
+std::vector<float> LocalEngine::collect(const TensorTerm& part, int64_t elements) {
   std::vector<float> values(static_cast<size_t>(elements), kNothing);
-  RankSet::Call call;
-  call.name = "engine_read_tensor";
-  call.value = std::to_string(part.tensor) + " " + std::to_string(static_cast<int>(part.kind));
-  call.timeout_ms = timeout_ms;
-  call.part = [&](int64_t local) {
-    if (local != 0) return;
-    for (int64_t other = 0; other < ranks_.size(); ++other) {
-      read_part(ranks_.rank(other), part, values.data());
-    }
-    if (ranks_.leaders() == nullptr) return;
+  for (int64_t local = 0; local < ranks_.size(); ++local) {
+    read_part(ranks_.rank(local), part, values.data());
+  }
+  if (ranks_.leaders() != nullptr) {
     ranks_.leaders()->all_reduce({values.data(), DType::kFloat32, {elements}});
-  };
-  ranks_.run(call);
+  }
   return values;
 }
 
 /// Sums of the terms of a gradient in the order of the reductions: over the data axis, over the
-/// holders of partial segments, over the two uses.
-std::vector<float> LocalEngine::collect_gradient(int64_t tensor, int64_t timeout_ms) {
+/// holders of partial segments, over the two uses; then the mean over the targets so far.
+std::vector<float> LocalEngine::collect_gradient(int64_t tensor, int64_t elements) {
   const Rank& rank = ranks_.rank(0);
-  const LogicalTensor& logical = rank.tensors()[static_cast<size_t>(tensor)];
-  const int64_t elements = logical.shape.elements();
-  const bool is_tied = settings_.model.tied && logical.name == "embedding.token.weight";
+  const bool is_tied = settings_.model.tied &&
+                       rank.tensors()[static_cast<size_t>(tensor)].name == "embedding.token.weight";
   std::vector<float> total(static_cast<size_t>(elements), kNothing);
+  const auto add = [](const std::vector<float>& from, std::vector<float>* to) {
+    for (size_t i = 0; i < from.size(); ++i) (*to)[i] += from[i];
+  };
   for (int use = 0; use < (is_tied ? 2 : 1); ++use) {
     std::vector<float> of_use(total.size(), kNothing);
     for (int64_t holder = 0; holder < settings_.layout.tensor; ++holder) {
       std::vector<float> of_holder(total.size(), kNothing);
       for (int64_t data = 0; data < settings_.layout.data; ++data) {
-        const TensorTerm part{tensor, TensorKind::kGradient, data, holder, use == 1};
-        const std::vector<float> term = collect(part, elements, timeout_ms);
-        for (size_t i = 0; i < total.size(); ++i) of_holder[i] += term[i];
+        add(collect({tensor, TensorKind::kGradient, data, holder, use == 1}, elements), &of_holder);
       }
-      for (size_t i = 0; i < total.size(); ++i) of_use[i] += of_holder[i];
+      add(of_holder, &of_use);
     }
-    for (size_t i = 0; i < total.size(); ++i) total[i] += of_use[i];
+    add(of_use, &total);
   }
+  const int64_t targets = pending_.sums.targets;
+  const double factor = targets == 0 ? 0.0 : rank.gradient_factor(targets);
+  for (float& value : total) value = static_cast<float>(factor * static_cast<double>(value));
   return total;
 }
 
@@ -83,14 +78,18 @@ void LocalEngine::read_tensor(std::string_view name, TensorKind kind, DType dtyp
   }
   if (data == nullptr) return;
   const int64_t elements = ranks_.rank(0).tensors()[static_cast<size_t>(tensor)].shape.elements();
-  std::vector<float> values = is_gradient ? collect_gradient(tensor, timeout_ms)
-                                          : collect({tensor, kind}, elements, timeout_ms);
-  if (is_gradient) {
-    const int64_t targets = pending_.sums.targets;
-    const double factor = targets == 0 ? 0.0 : ranks_.rank(0).gradient_factor(targets);
-    for (float& value : values) value = static_cast<float>(factor * static_cast<double>(value));
-  }
-  store_values(values.data(), elements, dtype, data);
+  const auto values = std::make_shared<std::vector<float>>();
+  RankSet::Call call;
+  call.name = "engine_read_tensor";
+  call.value = std::string(name) + " " + std::to_string(static_cast<int>(kind));
+  call.timeout_ms = timeout_ms;
+  call.part = [this, tensor, kind, elements, values](int64_t local) {
+    if (local != 0) return;
+    *values = kind == TensorKind::kGradient ? collect_gradient(tensor, elements)
+                                            : collect({tensor, kind}, elements);
+  };
+  ranks_.run(call);
+  store_values(values->data(), elements, dtype, data);
 }
 
 void LocalEngine::write_tensor(std::string_view name, TensorKind kind, DType dtype,
@@ -102,22 +101,23 @@ void LocalEngine::write_tensor(std::string_view name, TensorKind kind, DType dty
     throw Error("argument", "gradients can be read but not written").with("tensor", name);
   }
   const int64_t elements = ranks_.rank(0).tensors()[static_cast<size_t>(tensor)].shape.elements();
-  std::vector<float> values(static_cast<size_t>(elements));
-  fetch_values(data, elements, dtype, values.data());
+  const auto values = std::make_shared<std::vector<float>>(static_cast<size_t>(elements));
+  fetch_values(data, elements, dtype, values->data());
   RankSet::Call call;
   call.name = "engine_write_tensor";
   call.value = std::string(name) + " " + std::to_string(static_cast<int>(kind));
   call.timeout_ms = timeout_ms;
-  call.part = [&](int64_t local) {
-    plait::write_tensor(ranks_.rank(local), tensor, kind, values.data());
+  call.part = [this, tensor, kind, values](int64_t local) {
+    plait::write_tensor(ranks_.rank(local), tensor, kind, values->data());
     ranks_.rank(local).masters_changed();
   };
   ranks_.run(call);
 }
 
 /// On a rank's thread: appends up to request_.count ids. All ranks append the same.
-void LocalEngine::run_generation(Rank& rank, int64_t local, std::vector<int32_t>* ids) {
+void LocalEngine::run_generation(Rank& rank, int64_t local) {
   constexpr int32_t kNonfinite = -2, kEnd = -1;
+  std::vector<int32_t>* ids = &request_.ids[static_cast<size_t>(local)];
   const int64_t padded = padded_vocabulary(settings_.model.vocab_size, settings_.layout.tensor);
   std::vector<float> logits(static_cast<size_t>(rank.holds_loss() ? padded : 0));
   for (int64_t i = 0; i < request_.count; ++i) {
@@ -165,21 +165,18 @@ Outcome LocalEngine::generate(const int32_t* prompt, int64_t prompt_count, int64
         .with("value", prompt[i])
         .with("vocabulary", settings_.model.vocab_size);
   }
-  std::vector<std::vector<int32_t>> ids(static_cast<size_t>(ranks_.size()),
-                                        {prompt, prompt + prompt_count});
   request_ = {};
+  request_.ids.assign(static_cast<size_t>(ranks_.size()), {prompt, prompt + prompt_count});
   request_.count = max_tokens;
   RankSet::Call call;
   call.name = "engine_generate";
   call.value = std::to_string(prompt_count) + " " + std::to_string(max_tokens);
   call.timeout_ms = timeout_ms;
-  call.part = [&](int64_t local) {
-    run_generation(ranks_.rank(local), local, &ids[static_cast<size_t>(local)]);
-  };
+  call.part = [this](int64_t local) { run_generation(ranks_.rank(local), local); };
   ranks_.run(call);
   if (request_.is_nonfinite) throw Error("nonfinite_weights", "a logit is not finite");
   if (take_stop(request_.is_stopped)) return Outcome::kStopped;
-  tokens->assign(ids[0].begin() + prompt_count, ids[0].end());
+  tokens->assign(request_.ids[0].begin() + prompt_count, request_.ids[0].end());
   return Outcome::kDone;
 }
 
@@ -187,21 +184,21 @@ std::string LocalEngine::load_weights(const std::string& directory, int64_t time
   ranks_.check_usable();
   check_no_pending("load");
   std::unique_ptr<HfDirectory> source;
-  std::vector<std::vector<float>> values;
+  const auto values = std::make_shared<std::vector<std::vector<float>>>();
   const std::vector<LogicalTensor>& tensors = ranks_.rank(0).tensors();
   RankSet::Call call;
   call.name = "checkpoint_load";
   call.timeout_ms = timeout_ms;
   // Read everything before anything changes: a file that fails half-way leaves the state as it was.
-  call.prepare = [&] {
+  const auto prepare = [&] {
     source = std::make_unique<HfDirectory>(HfDirectory::open(options_.env->files, directory));
     source->check_matches(model_facts(settings_.model));
     for (const LogicalTensor& tensor : tensors) {
-      values.emplace_back(static_cast<size_t>(tensor.shape.elements()));
-      source->read(tensor.name, Box::whole(tensor.shape), values.back().data());
+      values->emplace_back(static_cast<size_t>(tensor.shape.elements()));
+      source->read(tensor.name, Box::whole(tensor.shape), values->back().data());
       if (!settings_.checkpoint.check_finite) continue;
-      for (size_t i = 0; i < values.back().size(); ++i) {
-        if (std::isfinite(values.back()[i])) continue;
+      for (size_t i = 0; i < values->back().size(); ++i) {
+        if (std::isfinite(values->back()[i])) continue;
         throw Error("nonfinite_weights", "a weight is not finite")
             .with("path", directory)
             .with("tensor", tensor.name)
@@ -209,10 +206,11 @@ std::string LocalEngine::load_weights(const std::string& directory, int64_t time
       }
     }
   };
-  call.part = [&](int64_t local) {
+  call.prepare = prepare;
+  call.part = [this, values](int64_t local) {
     Rank& rank = ranks_.rank(local);
-    for (size_t i = 0; i < values.size(); ++i) {
-      plait::write_tensor(rank, static_cast<int64_t>(i), TensorKind::kMaster, values[i].data());
+    for (size_t i = 0; i < values->size(); ++i) {
+      plait::write_tensor(rank, static_cast<int64_t>(i), TensorKind::kMaster, (*values)[i].data());
     }
     rank.reset_optimizer();
     rank.masters_changed();

@@ -97,11 +97,11 @@ RunArguments LocalEngine::run_arguments(const Rank& rank, const MicroSource& sou
 }
 
 /// The rows of a rank's data coordinate in the batch of the call.
-HostRows LocalEngine::rows_for(const Rank& rank, const Batch& batch) const {
+HostRows LocalEngine::rows_for(const Rank& rank) const {
   const int64_t share = request_.rows / settings_.layout.data;
   const int64_t place =
-      batch.scope == BatchScope::kGlobal ? rank.at().data : local_index(rank.at().data);
-  return HostRows(batch, place * share, settings_.layout.micro_batch,
+      request_.batch.scope == BatchScope::kGlobal ? rank.at().data : local_index(rank.at().data);
+  return HostRows(request_.batch, place * share, settings_.layout.micro_batch,
                   settings_.train.sequence_length);
 }
 
@@ -127,8 +127,7 @@ Batch LocalEngine::read_rows(Rows* rows, int64_t first, int64_t count) {
 
 /// On a rank's thread: a part of a step over the rows of the call.
 void LocalEngine::run_gradients(Rank& rank, int64_t local, ListPart part) {
-  static const Batch kNone;
-  const HostRows source = rows_for(rank, request_.batch != nullptr ? *request_.batch : kNone);
+  const HostRows source = rows_for(rank);
   RunArguments arguments = run_arguments(rank, source);
   arguments.part = part;
   arguments.gradient_scale = rank.gradient_seed();
@@ -161,20 +160,20 @@ Outcome LocalEngine::step(const Batch* batch, int64_t timeout_ms, Metrics* metri
   request_ = {};
   request_.rows = rows_of_step();
   if (batch != nullptr) check_host_batch(*batch, request_.rows);
-  Batch given;
   pending_ = {};
   pending_.begin_ns = options_.env->clock.now_ns();
-  pending_.samples = 0;
   std::fill(times_.begin(), times_.end(), RankTime{});
   RankSet::Call call;
   call.name = "engine_step";
-  call.value = std::to_string(totals_.step) + " " + std::to_string(totals_.samples);
+  if (!ranks_.is_alone()) {
+    call.value = std::to_string(totals_.step) + " " + std::to_string(totals_.samples);
+  }
   call.timeout_ms = timeout_ms;
-  call.prepare = [&] {
-    given = batch != nullptr ? *batch : read_rows(&train_, totals_.samples, request_.rows);
-    request_.batch = &given;
+  const auto prepare = [&] {
+    request_.batch = batch != nullptr ? *batch : read_rows(&train_, totals_.samples, request_.rows);
     pending_.data_ns = options_.env->clock.now_ns() - pending_.begin_ns;
   };
+  call.prepare = prepare;
   call.part = [this](int64_t local) { run_gradients(ranks_.rank(local), local, ListPart::kWhole); };
   try {
     ranks_.run(call);
@@ -191,7 +190,7 @@ Outcome LocalEngine::step(const Batch* batch, int64_t timeout_ms, Metrics* metri
 Outcome LocalEngine::forward_backward(const Batch& batch, int64_t timeout_ms, Metrics* metrics) {
   ranks_.check_usable();
   request_ = {};
-  request_.batch = &batch;
+  request_.batch = batch;
   request_.rows = check_host_batch(batch, 0);
   for (int64_t local = 0; local < ranks_.size(); ++local) {
     ranks_.rank(local).check_micro_batches(micro_batches(request_.rows));
@@ -370,11 +369,12 @@ void LocalEngine::fill_time_metrics(Metrics* metrics) const {
 /// On a rank's thread: the loss of a checked batch, or of the evaluation dataset's start.
 void LocalEngine::run_evaluation(Rank& rank, int64_t local) {
   const bool is_last_tensor = rank.at().tensor == 0;  // of equal losses one rank writes
-  const HostRows source = rows_for(rank, *request_.batch);
+  const HostRows source = rows_for(rank);
   RunArguments arguments = run_arguments(rank, source);
-  if (request_.losses != nullptr && rank.holds_loss() && is_last_tensor) {
+  if (!request_.losses.empty() && rank.holds_loss() && is_last_tensor) {
     const int64_t share = request_.rows / settings_.layout.data;
-    arguments.losses = request_.losses + rank.at().data * share * settings_.train.sequence_length;
+    arguments.losses =
+        request_.losses.data() + rank.at().data * share * settings_.train.sequence_length;
   }
   LossSum& sum = request_.sums[static_cast<size_t>(local)];
   rank.evaluate(arguments, micro_batches(request_.rows), &sum);
@@ -383,11 +383,11 @@ void LocalEngine::run_evaluation(Rank& rank, int64_t local) {
 }
 
 /// One evaluation pass over request_.batch.
-void LocalEngine::call_evaluation(const char* name, std::function<void()> prepare,
+void LocalEngine::call_evaluation(const char* name, FunctionRef<void()> prepare,
                                   int64_t timeout_ms) {
   RankSet::Call call;
   call.name = name;
-  call.prepare = std::move(prepare);
+  call.prepare = prepare;
   call.value = std::to_string(request_.rows);
   call.timeout_ms = timeout_ms;
   call.part = [this](int64_t local) { run_evaluation(ranks_.rank(local), local); };
@@ -411,10 +411,9 @@ Outcome LocalEngine::evaluate(const Batch* batch, int64_t timeout_ms, Metrics* m
   request_.rows = batch != nullptr ? check_host_batch(*batch, 0) : settings_.train.global_batch;
   const int64_t batches = batch != nullptr ? 1 : settings_.evaluate.batches;
   for (int64_t i = 0; i < batches && !request_.is_stopped; ++i) {
-    Batch given;
     const auto prepare = [&] {
-      given = batch != nullptr ? *batch : read_rows(&evaluate_, i * request_.rows, request_.rows);
-      request_.batch = &given;
+      request_.batch =
+          batch != nullptr ? *batch : read_rows(&evaluate_, i * request_.rows, request_.rows);
     };
     call_evaluation("engine_evaluate", prepare, timeout_ms);
   }
@@ -440,7 +439,7 @@ Outcome LocalEngine::evaluate(const Batch* batch, int64_t timeout_ms, Metrics* m
 Outcome LocalEngine::score(const Batch& batch, int64_t timeout_ms, float* losses, int64_t bytes) {
   ranks_.check_usable();
   request_ = {};
-  request_.batch = &batch;
+  request_.batch = batch;
   request_.sums.resize(static_cast<size_t>(ranks_.size()));
   request_.rows = check_host_batch(batch, 0);
   const int64_t s = settings_.train.sequence_length;
@@ -450,22 +449,24 @@ Outcome LocalEngine::score(const Batch& batch, int64_t timeout_ms, float* losses
         .with("bytes", bytes)
         .with("want", want);
   }
-  std::vector<float> all(static_cast<size_t>(request_.rows * s));
-  request_.losses = all.data();
-  call_evaluation("engine_score", nullptr, timeout_ms);
+  request_.losses.resize(static_cast<size_t>(request_.rows * s));
+  const auto prepare = [] {};
+  call_evaluation("engine_score", prepare, timeout_ms);
   if (request_.is_stopped) return Outcome::kStopped;
   if (!ranks_.is_alone()) {
     RankSet::Call call;
     call.name = "engine_score_losses";
     call.timeout_ms = timeout_ms;
-    call.part = [&](int64_t local) {
+    call.part = [this](int64_t local) {
       // Each row's losses are there in one process and 0 in the others.
       if (local != 0) return;
-      ranks_.leaders()->all_reduce(
-          {all.data(), DType::kFloat32, {static_cast<int64_t>(all.size())}});
+      ranks_.leaders()->all_reduce({request_.losses.data(),
+                                    DType::kFloat32,
+                                    {static_cast<int64_t>(request_.losses.size())}});
     };
     ranks_.run(call);
   }
+  const std::vector<float>& all = request_.losses;
   if (batch.scope == BatchScope::kGlobal) {
     std::copy(all.begin(), all.end(), losses);
     return Outcome::kDone;

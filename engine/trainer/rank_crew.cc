@@ -76,18 +76,15 @@ void RankCrew::loop(int64_t local) {
   if (options_.hooks.stop) options_.hooks.stop();
 }
 
-RankCrew::End RankCrew::run_on(int64_t count, std::function<void(int64_t local)> part,
-                               const Limits& limits) {
+RankCrew::End RankCrew::run(std::function<void(int64_t local)> part, const Limits& limits) {
   {
     const std::lock_guard lock(mutex_);
     check(open_ == 0, "a crew runs one call at a time");
     part_ = std::move(part);
     failure_ = nullptr;
-    open_ = count;
-    for (int64_t local = 0; local < count; ++local) {
-      has_part_[static_cast<size_t>(local)] = true;
-      is_running_[static_cast<size_t>(local)] = true;
-    }
+    open_ = size();
+    std::fill(has_part_.begin(), has_part_.end(), true);
+    std::fill(is_running_.begin(), is_running_.end(), true);
   }
   changed_.notify_all();
   return watch(limits);
@@ -111,15 +108,6 @@ RankCrew::End RankCrew::watch(const Limits& limits) {
     if (limits.stall_ms > 0 && passed(last_change) >= limits.stall_ms) return End::kStalled;
   }
   return End::kDone;
-}
-
-RankCrew::End RankCrew::run(std::function<void(int64_t local)> part, const Limits& limits) {
-  return run_on(size(), std::move(part), limits);
-}
-
-RankCrew::End RankCrew::run_first(std::function<void()> part, const Limits& limits) {
-  return run_on(
-      1, [part = std::move(part)](int64_t) { part(); }, limits);
 }
 
 bool RankCrew::wait(int64_t limit_ms) {

@@ -45,10 +45,8 @@ class RankCrew {
   int64_t size() const { return static_cast<int64_t>(threads_.size()); }
 
   /// Runs part(local) for each local rank on its thread. After kTimeout or kStalled parts may still
-  /// run and `part` must stay valid until `wait` returned true or this object is gone.
+  /// run: what `part` names must stay until `wait` returned true or this object is gone.
   End run(std::function<void(int64_t local)> part, const Limits& limits);
-  /// As `run`, on the thread of local rank 0 alone.
-  End run_first(std::function<void()> part, const Limits& limits);
   /// Waits at most `limit_ms` for all parts to end after all.
   bool wait(int64_t limit_ms);
   /// After kDone: the failure that came first, or null.
@@ -58,7 +56,6 @@ class RankCrew {
 
  private:
   void loop(int64_t local);
-  End run_on(int64_t count, std::function<void(int64_t local)> part, const Limits& limits);
   End watch(const Limits& limits);
 
   Options options_;

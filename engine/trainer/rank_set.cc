@@ -196,7 +196,7 @@ int64_t RankSet::stall_limit_ms() const {
 void RankSet::agree(const Call& call) {
   std::optional<Error> failure;
   try {
-    if (call.prepare) call.prepare();
+    if (call.prepare) (*call.prepare)();
   } catch (...) {
     if (is_alone()) throw;
     failure = as_error(std::current_exception());

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "engine/trainer/engine.h"
 #include "engine/trainer/rank.h"
 #include "engine/trainer/rank_crew.h"
+#include "kernels/base/function_ref.h"
 
 namespace plait {
 
@@ -43,8 +45,9 @@ class RankSet {
   /// process. An error of a part ends the parts of all ranks.
   struct Call {
     const char* name = "";
-    std::string value;
-    std::function<void()> prepare;
+    std::string value;  ///< may stay empty where is_alone()
+    std::optional<FunctionRef<void()>> prepare;
+    /// After a deadline it may run on for a moment: what it names belongs to the engine or to it.
     std::function<void(int64_t local)> part;
     int64_t timeout_ms = -1;
   };

@@ -33,10 +33,13 @@ TEST_CASE("a step allocates nothing", "[allocation]") {
   const std::string compute = GENERATE("fp32", "bf16", "fp16");
   const std::string family = GENERATE("gpt2", "llama");
   const std::string schedule = GENERATE("one_forward_one_backward", "zero_bubble", "gpipe");
+  const std::string ranks = GENERATE("1", "2");
   TestEngine engine(tiny_config({{"precision.compute", compute},
                                  {"model.family", family},
                                  {"layout.schedule", schedule},
                                  {"layout.micro_batch", "2"},
+                                 {"layout.tensor", ranks},
+                                 {"layout.pipeline", ranks},
                                  {"train.dropout", "0.1"}}));
   const std::vector<int32_t> rows = random_rows(4, 17, 61, 1);
   const Batch batch = token_batch(rows, 4);
@@ -46,6 +49,6 @@ TEST_CASE("a step allocates nothing", "[allocation]") {
   is_counting = true;
   for (int i = 0; i < 3; ++i) engine->step(&batch, -1, &metrics);
   is_counting = false;
-  INFO(compute << " " << family << " " << schedule);
+  INFO(compute << " " << family << " " << schedule << " " << ranks);
   CHECK(allocations.load() == 0);
 }

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "kernels/base/error.h"
+#include "tests/support/local_world.h"
 #include "tests/support/tiny_model.h"
 
 using namespace plait;
@@ -89,18 +90,18 @@ TEST_CASE("what this build has not is refused by name", "[engine]") {
   const auto word = [](const Keys& keys) {
     return error_of([&] { TestEngine engine(tiny_config(keys)); });
   };
-  CHECK(word({{"layout.tensor", "2"}}).word() == "topology");
   CHECK(word({{"layout.micro_batch", "auto"}}).word() == "not_built");
   CHECK(word({{"device", "cuda"}}).word() == "not_built");
   CHECK(has(word({{"trace.steps", "3"}}), "feature=trace"));
   CHECK(word({{"precision.matmul", "bf16x3"}}).word() == "not_built");
   CHECK(has(word({{"layout.micro_batch", "3"}}), "layout.micro_batch"));
   CHECK(has(word({{"layout.micro_batch", "8"}}), "8"));  // M4: larger than the batch
+  const std::unique_ptr<World> world = local_world(tiny_config({{"layout.data", "4"}}));
   EngineOptions options;
   options.env = &posix_env();
-  options.world = 4;
+  options.world = world.get();
   const Error error = error_of([&] { Engine::create(tiny_config(), options, -1); });
-  CHECK(error.word() == "not_built");
+  CHECK(error.word() == "topology");
   CHECK(has(error, "world=4"));
 }
 

@@ -170,7 +170,6 @@ TEST_CASE("N12, B10: a NaN weight is reported as non-finite and changes nothing"
     CHECK(error.code() == Code::kOutOfRange);
     CHECK(error.disposition() == Disposition::kUnchanged);
     CHECK(error.message().find("step=1") != std::string::npos);
-    CHECK(error.message().find("rank=0") != std::string::npos);
   }
   CHECK((read(*engine, "embedding.token.weight", TensorKind::kParam) == before));
   write(*engine, "layers.1.feed_forward.up.weight", good);
