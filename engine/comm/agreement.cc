@@ -35,7 +35,10 @@ void Agreement::heard(size_t from, const Announcement& announcement, int64_t now
   const std::vector<bool> out = out_of(announcement);
   const bool is_better = !is_active_ || is_preferred(announcement.error, *best_);
   if (is_out_[from] && !(out[options_.own] && is_better)) return;
-  if (out[options_.own]) return finish(fenced(announcement));
+  if (out[options_.own]) {
+    is_out_[options_.own] = true;
+    return finish(fenced(announcement));
+  }
   bool is_changed = !is_active_;
   is_active_ = true;
   if (is_better) {
@@ -122,7 +125,7 @@ void Agreement::finish(const Error& error) {
   is_active_ = true;
   is_final_ = true;
   best_ = error;
-  if (error.word() != "fenced") tell(changed_ns_);
+  if (!is_out_[options_.own]) tell(changed_ns_);
 }
 
 Error Agreement::fenced(const Announcement& announcement) const {

@@ -37,8 +37,8 @@ class Agreement {
   void lost(size_t peer, int64_t now_ns);
   /// Left in order: nobody waits for it.
   void left(size_t peer);
-  /// After all that has come was heard, and soon after: only here does it become final by itself, so
-  /// that a process that was stopped first hears what the others made of it.
+  /// After all that has come was heard, and soon after: only here does it become final by itself,
+  /// so that a process that was stopped first hears what the others made of it.
   void time(int64_t now_ns);
   /// This process did not run for so long.
   void shift(int64_t gap_ns) { changed_ns_ += gap_ns; }

@@ -139,9 +139,8 @@ void Control::leave(int64_t now_ns) {
 
 std::optional<ExchangeResult> Control::take_result() {
   std::optional<ExchangeResult> result = exchange_.take_result();
-  const Error* const end = verdict();
   // Others went on without this process: what it would complete now counts no more.
-  if (result && end != nullptr && end->word() == "fenced") result = ExchangeResult{*end, {}};
+  if (result && is_out()) result = ExchangeResult{*verdict(), {}};
   return result;
 }
 

@@ -40,6 +40,8 @@ class Control {
   /// What this process ends with; null as long as there is none.
   const Error* verdict() const { return agreement_.is_final() ? &agreement_.error() : nullptr; }
   bool is_aborting() const { return agreement_.is_active(); }
+  /// The others have ended without this process, or it without them.
+  bool is_out() const { return verdict() != nullptr && agreement_.is_out(options_.own); }
   /// Everybody has left, or the world has ended otherwise.
   bool is_alone() const;
 

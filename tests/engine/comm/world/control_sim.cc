@@ -99,7 +99,6 @@ void ControlSim::plan_fault(int kind, int64_t when_ns) {
       arrive(p, [this, p] {
         if (processes_[p].has_left || processes_[p].control->verdict() != nullptr) return;
         trace(std::to_string(p) + " is aborted by its host");
-        processes_[p].has_resigned = true;
         processes_[p].control->abort(Error("aborted", "by the host"), now_ns_);
         after(p);
       });
@@ -373,9 +372,8 @@ std::string ControlSim::check_agreement() const {
   for (size_t p = 0; p < processes_.size(); ++p) {
     for (size_t q = 0; q < p; ++q) {
       const Process &a = processes_[p], &b = processes_[q];
-      if (a.is_dead || b.is_dead || a.has_resigned || b.has_resigned) continue;
-      if (!a.verdict || !b.verdict || cut_.count({p, q}) != 0) continue;
-      if (a.verdict->word() == "fenced" || b.verdict->word() == "fenced") continue;
+      if (a.is_dead || b.is_dead || cut_.count({p, q}) != 0) continue;
+      if (!a.verdict || !b.verdict || a.control->is_out() || b.control->is_out()) continue;
       if (a.verdict->word() != b.verdict->word() || a.verdict->rank() != b.verdict->rank()) {
         return "processes " + std::to_string(q) + " and " + std::to_string(p) +
                " disagree: " + b.verdict->message() + " / " + a.verdict->message();
@@ -392,6 +390,7 @@ std::string ControlSim::check_single_fault() const {
   for (const Process& one : processes_) {
     if (one.is_dead || !one.verdict) continue;
     const bool is_right = is_loss(*one.verdict) && one.verdict->rank() == rank;
+    if (one.control->is_out()) return "fenced though only another process failed";
     if (!is_right) return "the wrong one is blamed: " + one.verdict->message();
   }
   return "";

@@ -60,10 +60,10 @@ class ControlSim {
     std::vector<uint64_t> sequences;
     bool is_dead = false;
     int64_t paused_until_ns = 0;
-    bool is_catching_up = false;  // with what came while it was stopped
+    bool is_catching_up = false;               // with what came while it was stopped
     std::vector<std::function<void()>> inbox;  // while paused
     std::vector<Call> calls;
-    bool is_calling = false, is_done = false, has_left = false, has_resigned = false;
+    bool is_calling = false, is_done = false, has_left = false;
     int64_t paused_ns = 0;  // in all
     std::optional<Error> verdict;
   };
