@@ -49,6 +49,7 @@ size_t StreamLink::peer_of(int64_t rank) const {
 void StreamLink::send(const MessageHead& head, const void* data, std::atomic<bool>* is_sent) {
   const size_t peer = peer_of(head.destination);
   remotes_[peer]->outbox.add(head, data, is_sent);
+  if (remotes_[peer]->is_closed.load()) give_up(*remotes_[peer]);
   pump(peer, kSendBytes);
 }
 
@@ -63,18 +64,17 @@ void StreamLink::stop() {
   for (const std::unique_ptr<Remote>& remote : remotes_) remote->outbox.drop();
 }
 
-Outbox::Progress StreamLink::pump(size_t peer, int64_t budget) {
+StreamOutbox::Progress StreamLink::pump(size_t peer, int64_t budget) {
   Remote& remote = *remotes_[peer];
-  const Outbox::Progress progress = remote.outbox.pump(
+  const StreamOutbox::Progress progress = remote.outbox.pump(
       [&](const void* data, int64_t bytes) {
         return streams_->write(static_cast<int64_t>(peer), data, bytes);
       },
       [&](int64_t rank) { fabric_.wake(rank); }, budget);
-  if (progress == Outbox::Progress::kBlocked || progress == Outbox::Progress::kMore) {
+  if (progress == StreamOutbox::Progress::kBlocked || progress == StreamOutbox::Progress::kMore) {
     if (!remote.has_output.exchange(true)) streams_->wake();
-  } else if (progress == Outbox::Progress::kClosed) {
-    // Whether the peer is lost or has left is in what it sent before: the link's thread reads that.
-    if (!remote.is_unreachable.exchange(true)) streams_->wake();
+  } else if (progress == StreamOutbox::Progress::kClosed) {
+    give_up(remote);
   }
   return progress;
 }
@@ -98,6 +98,7 @@ void StreamLink::carry() {
     fabric_.abort(Error("no_memory", "no memory for a message of another process"));
   }
   if (!is_stopped_.load()) stop();
+  if (fabric_.is_aborted()) streams_->abandon();
 }
 
 /// True when nothing is left to write.
@@ -105,9 +106,9 @@ bool StreamLink::leave() {
   bool is_done = true;
   for (size_t peer = 0; peer < remotes_.size(); ++peer) {
     if (remotes_[peer]->is_closed) continue;
-    const Outbox::Progress progress = pump(peer, kTurnBytes);
-    is_done =
-        is_done && (progress == Outbox::Progress::kIdle || progress == Outbox::Progress::kClosed);
+    const StreamOutbox::Progress progress = pump(peer, kTurnBytes);
+    is_done = is_done && (progress == StreamOutbox::Progress::kIdle ||
+                          progress == StreamOutbox::Progress::kClosed);
   }
   return is_done;
 }
@@ -134,12 +135,18 @@ void StreamLink::turn() {
 
 void StreamLink::read(size_t peer) {
   Remote& remote = *remotes_[peer];
-  const Inbox::Progress progress = remote.inbox.take(
+  const StreamInbox::Progress progress = remote.inbox.take(
       [&](void* data, int64_t bytes) {
         return streams_->read(static_cast<int64_t>(peer), data, bytes);
       },
       kTurnBytes);
-  remote.is_closed = progress == Inbox::Progress::kClosed;
+  remote.is_closed.store(progress == StreamInbox::Progress::kClosed);
+}
+
+/// A message cannot reach the peer. Whether it is lost or has left is in what it sent before: the
+/// link's thread reads that.
+void StreamLink::give_up(Remote& remote) {
+  if (!remote.is_unreachable.exchange(true)) streams_->wake();
 }
 
 void StreamLink::lose_if_closed(const Remote& remote) {

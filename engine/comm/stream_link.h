@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "engine/comm/fabric.h"
-#include "engine/comm/inbox.h"
-#include "engine/comm/outbox.h"
 #include "engine/comm/stream_frame.h"
+#include "engine/comm/stream_inbox.h"
+#include "engine/comm/stream_outbox.h"
 #include "engine/comm/streams.h"
 #include "kernels/base/env.h"
 #include "kernels/device/thread_pool.h"
@@ -43,19 +43,20 @@ class StreamLink final : public Link {
     Remote(Fabric& fabric, const RemoteRanks& its_ranks)
         : ranks(its_ranks), inbox(fabric, outbox, its_ranks) {}
     const RemoteRanks ranks;
-    Outbox outbox;
-    Inbox inbox;
+    StreamOutbox outbox;
+    StreamInbox inbox;
     std::atomic<bool> has_output{false};  ///< the link's thread writes when the stream takes more
-    std::atomic<bool> is_unreachable{false};  ///< a message could not be written
-    bool is_closed = false;                   ///< known to the link's thread
+    std::atomic<bool> is_closed{false};   ///< nothing more will come
+    std::atomic<bool> is_unreachable{false};  ///< a message cannot be written
   };
   size_t peer_of(int64_t rank) const;
-  Outbox::Progress pump(size_t peer, int64_t budget);
+  StreamOutbox::Progress pump(size_t peer, int64_t budget);
   void run(const ThreadHooks& hooks);
   void carry();
   void turn();
   void read(size_t peer);
   bool leave();
+  void give_up(Remote& remote);
   void lose_if_closed(const Remote& remote);
 
   Fabric& fabric_;

@@ -27,6 +27,8 @@ class Streams {
   /// Returns when a stream is ready, after `wake`, or after `timeout_ms`. One thread.
   virtual void wait(std::vector<StreamState>* states, int64_t timeout_ms) = 0;
   virtual void wake() = 0;  ///< any thread
+  /// The fabric was aborted: peers may be gone, and closing must not wait for them.
+  virtual void abandon() {}
   /// "tcp", "shm", "mpi".
   virtual const char* name() const = 0;
 };

@@ -7,13 +7,13 @@
 #include <cstdint>
 #include <memory>
 
-#include "engine/comm/outbox.h"
 #include "engine/comm/stream_frame.h"
+#include "engine/comm/stream_outbox.h"
 #include "kernels/base/function_ref.h"
 
 namespace plait {
 
-class Inbox {
+class StreamInbox {
  public:
   enum class Progress {
     kEmpty,   ///< nothing more is there at present
@@ -24,7 +24,7 @@ class Inbox {
   using Read = FunctionRef<int64_t(void* data, int64_t bytes)>;
 
   /// All outlive this. `outbox` is that of the same process: releases go there.
-  Inbox(Fabric& fabric, Outbox& outbox, const RemoteRanks& ranks);
+  StreamInbox(Fabric& fabric, StreamOutbox& outbox, const RemoteRanks& ranks);
 
   /// Reads up to about `budget` bytes. Throws `corrupt` for what cannot be a frame of that process.
   Progress take(Read read, int64_t budget);
@@ -38,7 +38,7 @@ class Inbox {
   void end_message();
 
   Fabric& fabric_;
-  Outbox& outbox_;
+  StreamOutbox& outbox_;
   const RemoteRanks ranks_;
   std::unique_ptr<char[]> buffer_;
   int64_t begin_ = 0, end_ = 0;  // of what is read and not parsed

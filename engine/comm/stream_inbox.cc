@@ -1,4 +1,4 @@
-#include "engine/comm/inbox.h"
+#include "engine/comm/stream_inbox.h"
 
 #include <algorithm>
 #include <cstring>
@@ -16,13 +16,13 @@ constexpr int64_t kFrame = static_cast<int64_t>(sizeof(StreamFrame));
 
 }  // namespace
 
-Inbox::Inbox(Fabric& fabric, Outbox& outbox, const RemoteRanks& ranks)
+StreamInbox::StreamInbox(Fabric& fabric, StreamOutbox& outbox, const RemoteRanks& ranks)
     : fabric_(fabric),
       outbox_(outbox),
       ranks_(ranks),
       buffer_(std::make_unique<char[]>(static_cast<size_t>(kBuffer))) {}
 
-Inbox::Progress Inbox::take(Read read, int64_t budget) {
+StreamInbox::Progress StreamInbox::take(Read read, int64_t budget) {
   while (budget > 0) {
     int64_t got = 0, want = 0;
     if (begin_ == end_ && payload_ != nullptr && payload_left_ >= kInPlace) {
@@ -53,7 +53,7 @@ Inbox::Progress Inbox::take(Read read, int64_t budget) {
   return Progress::kMore;
 }
 
-void Inbox::parse() {
+void StreamInbox::parse() {
   for (;;) {
     if (payload_left_ > 0) copy_payload();
     if (payload_left_ > 0 || end_ - begin_ < kFrame) return;
@@ -64,7 +64,7 @@ void Inbox::parse() {
   }
 }
 
-void Inbox::begin(const StreamFrame& frame) {
+void StreamInbox::begin(const StreamFrame& frame) {
   const MessageHead& head = frame.head;
   bool is_valid = !has_left_;
   switch (frame.kind) {
@@ -96,7 +96,7 @@ void Inbox::begin(const StreamFrame& frame) {
       .subsystem("comm");
 }
 
-void Inbox::copy_payload() {
+void StreamInbox::copy_payload() {
   const int64_t bytes = std::min(payload_left_, end_ - begin_);
   if (payload_ != nullptr) {
     std::memcpy(payload_, buffer_.get() + begin_, static_cast<size_t>(bytes));
@@ -107,7 +107,7 @@ void Inbox::copy_payload() {
   if (payload_left_ == 0) end_message();
 }
 
-void Inbox::end_message() {
+void StreamInbox::end_message() {
   if (payload_ != nullptr) fabric_.deliver(head_);
   payload_ = nullptr;
 }

@@ -19,7 +19,7 @@
 
 namespace plait {
 
-class Outbox {
+class StreamOutbox {
  public:
   enum class Progress {
     kIdle,     ///< nothing is left that may be written
@@ -34,7 +34,7 @@ class Outbox {
   /// Told of each source whose message is sent, without a lock held.
   using Sent = FunctionRef<void(int64_t rank)>;
 
-  Outbox();
+  StreamOutbox();
 
   /// As Link::send.
   void add(const MessageHead& head, const void* data, std::atomic<bool>* is_sent);

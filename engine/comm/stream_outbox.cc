@@ -1,4 +1,4 @@
-#include "engine/comm/outbox.h"
+#include "engine/comm/stream_outbox.h"
 
 #include <algorithm>
 #include <chrono>
@@ -19,15 +19,15 @@ constexpr std::chrono::milliseconds kTick{10};
 
 }  // namespace
 
-Outbox::Outbox() : staging_(std::make_unique<char[]>(static_cast<size_t>(kStaging))) {}
+StreamOutbox::StreamOutbox() : staging_(std::make_unique<char[]>(static_cast<size_t>(kStaging))) {}
 
-void Outbox::make_ready(Channel* channel) {
+void StreamOutbox::make_ready(Channel* channel) {
   channel->next = nullptr;
   (ready_last_ == nullptr ? ready_first_ : ready_last_->next) = channel;
   ready_last_ = channel;
 }
 
-void Outbox::add(const MessageHead& head, const void* data, std::atomic<bool>* is_sent) {
+void StreamOutbox::add(const MessageHead& head, const void* data, std::atomic<bool>* is_sent) {
   const std::lock_guard lock(mutex_);
   if (is_dropped_) return is_sent->store(true);
   Channel& channel = channels_[channel_of(head)];
@@ -39,7 +39,7 @@ void Outbox::add(const MessageHead& head, const void* data, std::atomic<bool>* i
   if (!channel.is_outstanding) make_ready(&channel);
 }
 
-void Outbox::add_release(const MessageHead& head) {
+void StreamOutbox::add_release(const MessageHead& head) {
   const std::lock_guard lock(mutex_);
   if (is_dropped_) return;
   if (releases_done_ == releases_.size()) {
@@ -49,7 +49,7 @@ void Outbox::add_release(const MessageHead& head) {
   releases_.push_back(head);
 }
 
-void Outbox::acknowledge(const MessageHead& head) {
+void StreamOutbox::acknowledge(const MessageHead& head) {
   const std::lock_guard lock(mutex_);
   if (is_dropped_) return;
   const auto found = channels_.find(channel_of(head));
@@ -65,18 +65,18 @@ void Outbox::acknowledge(const MessageHead& head) {
   if (found->second.is_waiting) make_ready(&found->second);
 }
 
-void Outbox::add_leave() {
+void StreamOutbox::add_leave() {
   const std::lock_guard lock(mutex_);
   is_leaving_ = true;
 }
 
-void Outbox::put(StreamFrameKind kind, const MessageHead& head) {
+void StreamOutbox::put(StreamFrameKind kind, const MessageHead& head) {
   const StreamFrame frame{kind, 0, head};
   std::memcpy(staging_.get() + end_, &frame, sizeof frame);
   end_ += static_cast<int64_t>(sizeof frame);
 }
 
-void Outbox::put_message(Channel* channel) {
+void StreamOutbox::put_message(Channel* channel) {
   put(StreamFrameKind::kMessage, channel->head);
   const int64_t bytes = channel->head.bytes, room = kStaging - end_;
   const int64_t copied = bytes <= room ? bytes : std::min(room, kPrefix);
@@ -91,7 +91,7 @@ void Outbox::put_message(Channel* channel) {
   payload_finished_ = finished;
 }
 
-void Outbox::compose() {
+void StreamOutbox::compose() {
   begin_ = end_ = 0;
   const auto has_room = [&] {
     return end_ + static_cast<int64_t>(sizeof(StreamFrame)) <= kStaging;
@@ -111,7 +111,7 @@ void Outbox::compose() {
   }
 }
 
-void Outbox::advance(int64_t bytes) {
+void StreamOutbox::advance(int64_t bytes) {
   if (begin_ < end_) {
     begin_ += bytes;
     return;
@@ -121,7 +121,7 @@ void Outbox::advance(int64_t bytes) {
   if (payload_left_ == 0) finished_.push_back(payload_finished_);
 }
 
-void Outbox::announce(Sent sent) {
+void StreamOutbox::announce(Sent sent) {
   for (const Finished& finished : finished_) {
     finished.is_sent->store(true);
     sent(finished.rank);
@@ -129,8 +129,8 @@ void Outbox::announce(Sent sent) {
   finished_.clear();
 }
 
-Outbox::Progress Outbox::write_all(std::unique_lock<std::mutex>& lock, Write write, Sent sent,
-                                   int64_t budget) {
+StreamOutbox::Progress StreamOutbox::write_all(std::unique_lock<std::mutex>& lock, Write write,
+                                               Sent sent, int64_t budget) {
   for (;;) {
     if (!finished_.empty()) {
       lock.unlock();
@@ -165,7 +165,7 @@ Outbox::Progress Outbox::write_all(std::unique_lock<std::mutex>& lock, Write wri
   }
 }
 
-Outbox::Progress Outbox::pump(Write write, Sent sent, int64_t budget) {
+StreamOutbox::Progress StreamOutbox::pump(Write write, Sent sent, int64_t budget) {
   std::unique_lock lock(mutex_);
   if (is_pumping_) return Progress::kBusy;
   is_pumping_ = true;
@@ -183,7 +183,7 @@ Outbox::Progress Outbox::pump(Write write, Sent sent, int64_t budget) {
   }
 }
 
-void Outbox::drop() {
+void StreamOutbox::drop() {
   std::unique_lock lock(mutex_);
   is_dropped_ = true;
   while (is_pumping_) pumped_.wait_for(lock, kTick);
