@@ -10,6 +10,7 @@
 
 #include "engine/comm/card.h"
 #include "engine/comm/control_driver.h"
+#include "engine/comm/links.h"
 #include "engine/comm/rendezvous_driver.h"
 
 namespace plait {
@@ -122,6 +123,7 @@ class ProcessWorld final : public World {
   std::vector<RankSpan> absent_from(KeyValueStore& store, const CardSet& found, int64_t rank);
   void meet(const CardSet& cards, const std::string& store, int64_t deadline);
   void complete(Rendezvous* meeting, Connections connections);
+  void attach();
   void note_dropped(int64_t count);
   std::string key(int64_t rank) const {
     return "plait/" + std::to_string(options_.world) + "/card/" + std::to_string(rank);
@@ -274,6 +276,22 @@ void ProcessWorld::meet(const CardSet& cards, const std::string& store, int64_t 
   note_dropped(meeting.dropped());
   if (is_aborted_.exchange(false)) throw_aborted();
   complete(&meeting, std::move(connections));
+  attach();
+}
+
+/// All processes succeed or all fail; who fails has no world again.
+void ProcessWorld::attach() {
+  try {
+    attach_link(*this, {env_.clock, net_});
+  } catch (...) {
+    is_complete_.store(false, std::memory_order_release);
+    fabric_->set_on_abort({});
+    control_.reset();
+    fabric_.reset();
+    data_.clear();
+    peers_.clear();
+    throw;
+  }
 }
 
 void ProcessWorld::note_dropped(int64_t count) {
