@@ -195,8 +195,9 @@ TEST_CASE("stages of different length: the longest sets the pace", "[simulate]")
   SimulationPrices prices;
   prices.stages = {{1, 2, 0, 0}, {2, 4, 0, 0}, {1, 2, 0, 0}};
   const Simulation simulation = simulate(schedule, prices);
-  // The middle runs without a pause from the first forward before it to the last backward after.
-  CHECK(simulation.makespan >= 6 * 6 + 1 + 2);
+  // The first forward before the middle, its 36 seconds, one second in which it waits for the first
+  // gradient (its second forward ends at 5, the last stage's backward at 6), the last backward.
+  CHECK(simulation.makespan == 1 + 36 + 1 + 2);
   CHECK(simulation.coordinates[1].busy == 36);
   CHECK(simulation.coordinates[0].busy == 18);
 }
