@@ -131,6 +131,8 @@ class Grammar {
     CLI::Option* load = add_load(train);
     train->add_flag("--resume", options_.is_resume, "go on from run.checkpoint")->excludes(load);
     add_metrics(train);
+    train->add_flag("--print-schedule", options_.is_print_schedule,
+                    "print which rank does what, and when, and exit");
     add_prompt(train, "--sample", "continue TEXT with the trained weights at the end");
     add_tokenizer(train);
     add_place(train);

@@ -1,4 +1,5 @@
 // plait train: trains up to run.steps.
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "bindings/cli/commands.h"
@@ -67,6 +68,29 @@ std::string report_of(const Engine& engine, const char* kind) {
   });
 }
 
+/// Which ranks hold what, and the order in which they compute.
+void print_schedule(Host& host, const Engine& engine) {
+  using Json = nlohmann::json;
+  const Json ranks = Json::parse(report_of(engine, "ranks"));
+  const Json schedule = Json::parse(report_of(engine, "schedule"));
+  if (host.options.is_json) {
+    host.print(Json{{"ranks", ranks["ranks"]}, {"schedule", schedule["text"]}}.dump());
+    return;
+  }
+  std::string text;
+  for (const Json& rank : ranks["ranks"]) {
+    text += "rank " + rank["rank"].dump() + ": tensor " + rank["tensor"].dump() + ", pipeline " +
+            rank["pipeline"].dump() + ", data " + rank["data"].dump() + "; layers";
+    for (const Json& chunk : rank["chunks"]) {
+      const int64_t first = chunk["first_layer"], count = chunk["layers"];
+      text += " " + std::to_string(first) + "-" + std::to_string(first + count - 1);
+    }
+    text += "\n";
+  }
+  text += "\nF forward, B backward of a micro-batch; time runs to the right:\n";
+  host.print(text + schedule["grid"].get<std::string>());
+}
+
 }  // namespace
 
 int run_train(Host& host) {
@@ -87,6 +111,7 @@ int run_train(Host& host) {
       plan.has_evaluation ? open_dataset(context, config, "evaluate") : nullptr;
   MetricsLines lines(host, place.rank != 0);
   const Engine engine = make_engine(host, group, config);
+  if (host.options.is_print_schedule) return print_schedule(host, engine), kExitDone;
   attach(engine, "train", train);
   if (plan.has_evaluation) attach(engine, "evaluate", held_out);
   drain_logs(host, context);

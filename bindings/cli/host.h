@@ -13,6 +13,7 @@ namespace plait::cli {
 /// The command line. A sub-command reads what it declares.
 struct Options {
   bool is_json = false, is_quiet = false, is_print_config = false;
+  bool is_print_schedule = false;
   bool is_resume = false, is_decode = false, is_full = false;
   std::string config_path;            ///< CONFIG, empty when there is none
   std::vector<std::string> settings;  ///< key=value, in order

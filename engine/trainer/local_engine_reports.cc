@@ -1,6 +1,7 @@
 // Counters and reports. Any thread.
 #include <algorithm>
 
+#include "engine/planner/schedule_grid.h"
 #include "engine/trainer/local_engine.h"
 #include "kernels/base/error.h"
 #include "kernels/base/json_text.h"
@@ -175,7 +176,11 @@ void LocalEngine::make_reports() {
                                   .field("residual", dtype_name(settings_.precision.residual))
                                   .raw("ops", ops.text())
                                   .text();
-  fixed_reports_["schedule"] = JsonObject().field("text", schedule_text(first.schedule())).text();
+  constexpr int64_t kMostColumns = 40;
+  fixed_reports_["schedule"] = JsonObject()
+                                   .field("text", schedule_text(first.schedule()))
+                                   .field("grid", schedule_grid(first.schedule(), kMostColumns))
+                                   .text();
 }
 
 std::string LocalEngine::report(std::string_view kind) const {

@@ -195,6 +195,7 @@ void Rank::build_optimizer() {
   options.adamw = {settings_.optimizer.beta1, settings_.optimizer.beta2,
                    settings_.optimizer.epsilon, settings_.optimizer.weight_decay};
   options.zero = settings_.layout.zero;
+  options.is_overlapping = settings_.layout.overlap;
   for (const LogicalTensor& tensor : tensors_) {
     options.tensors.push_back(tensor.name);
     options.decays.push_back(tensor.shape.dims() >= 2);
