@@ -1,13 +1,20 @@
 #include "capi/src/group.h"
 
+#include <cxxabi.h>
+
 #include <memory>
+#include <string>
+#include <thread>
+#include <utility>
 
 #include "capi/src/arguments.h"
 #include "capi/src/bytes.h"
 #include "capi/src/config.h"
 #include "capi/src/guard.h"
 #include "capi/src/sized_struct.h"
-#include "kernels/base/json_text.h"
+#include "capi/src/thread.h"
+#include "engine/config/settings.h"
+#include "kernels/base/net.h"
 
 using plait::guard;
 using plait::Held;
@@ -15,16 +22,70 @@ using plait::Use;
 
 namespace {
 
-void check_ranks(int32_t rank, int32_t local_ranks, int32_t world) {
-  if (world >= 1 && local_ranks >= 1 && rank >= 0 && local_ranks <= world &&
-      rank <= world - local_ranks) {
-    return;
+/// The host's key-value store. What it calls may answer by plait_reply_set and do nothing else.
+class HostStore final : public plait::KeyValueStore {
+ public:
+  explicit HostStore(const plait_kv& kv) : kv_(kv) {}
+
+  void put(const std::string& key, const std::string& value) override {
+    call("put", key, [&] {
+      return kv_.put(kv_.user, key.c_str(), value.data(), static_cast<int64_t>(value.size()));
+    });
   }
-  throw plait::Error("topology", "the ranks of this process do not lie within the world")
-      .with("rank", rank)
-      .with("local_ranks", local_ranks)
-      .with("world", world)
-      .subsystem("capi");
+
+  bool get(const std::string& key, int64_t timeout_ms, std::string* value) override {
+    // The host may keep the pointer: it then finds a handle that was freed.
+    const std::unique_ptr<plait_reply, void (*)(plait_reply*)> reply(
+        new plait_reply, [](plait_reply* gone) { plait::free_handle(gone); });
+    call("get", key, [&] { return kv_.get(kv_.user, key.c_str(), timeout_ms, reply.get()); });
+    if (!reply->is_set) return false;
+    *value = std::move(reply->value);
+    return true;
+  }
+
+ private:
+  template <class Callback>
+  static void call(const char* name, const std::string& key, Callback&& callback) {
+    int64_t code = 0;
+    {
+      const plait::InCallback mark;
+      try {
+        code = callback();
+      } catch (const abi::__forced_unwind&) {
+        throw;
+      } catch (...) {
+        throw failed(name, key).with("exception", true);
+      }
+    }
+    if (code != 0) throw failed(name, key).with("host_code", code).host_code(code);
+  }
+  static plait::Error failed(const char* name, const std::string& key) {
+    return plait::Error("callback", "the key-value store of the host failed")
+        .with("function", name)
+        .with("key", key)
+        .subsystem("capi");
+  }
+
+  const plait_kv kv_;
+};
+
+plait::WorldOptions world_options(plait_context& context, const plait::Config& config) {
+  const plait::NetworkConfig network = plait::make_network(config);
+  const plait::TimeoutConfig timeout = plait::make_timeout(config);
+  plait::WorldOptions options;
+  options.transport = config.get("network.transport");
+  options.token = network.token;
+  options.version = plait_version();
+  options.init_ms = timeout.init_ms;
+  options.heartbeat_ms = timeout.heartbeat_ms;
+  options.frozen_ms = timeout.frozen_ms;
+  options.control_ms = timeout.control_ms;
+  options.desync_ms = timeout.desync_ms;
+  options.log = &context.log();
+  const plait_host& host = context.host;
+  options.hooks.start = [&host](const char* name) { plait::call_thread_start(host, name); };
+  options.hooks.stop = [&host] { plait::call_thread_stop(host); };
+  return options;
 }
 
 }  // namespace
@@ -37,14 +98,13 @@ int32_t plait_group_create(plait_context* context, const plait_config* config, i
     out.check();
     const Held<plait_context> held(context, "context");
     plait::Config copy = plait::copy_config(config, "config");
-    check_ranks(rank, local_ranks, world);
-    auto made = std::make_unique<plait_group>(held.ref(), std::move(copy));
-    plait::WorldOptions options;
+    plait::WorldOptions options = world_options(*held, copy);
     options.world = world;
     options.first_rank = rank;
     options.local_ranks = local_ranks;
-    made->world = plait::World::create(options, made->context->env, plait::posix_net());
-    made->card = made->world->card();
+    options.may_spin = static_cast<int32_t>(std::thread::hardware_concurrency()) >= local_ranks;
+    auto made = std::make_unique<plait_group>(held.ref(), std::move(copy));
+    made->world = plait::World::create(options, held->env, plait::posix_net());
     out.set(made.release());
   });
 }
@@ -54,7 +114,7 @@ int32_t plait_group_card(plait_group* group, plait_bytes** card, plait_error** e
   return guard(err, [&] {
     out.check();
     const Held<plait_group> held(group, "group", Use::kExclusive);
-    out.set(held->card);
+    out.set(held->world->card());
   });
 }
 
@@ -62,11 +122,7 @@ int32_t plait_group_add_card(plait_group* group, const void* card, int64_t bytes
                              plait_error** err) {
   return guard(err, [&] {
     const Held<plait_group> held(group, "group", Use::kExclusive);
-    if (plait::bytes_argument(card, bytes, "card") == held->card) return;
-    throw plait::Error("topology", "the group is complete: only its own card can be added")
-        .with("bytes", bytes)
-        .with("world", held->world->options().world)
-        .subsystem("capi");
+    held->world->add_card(std::string(plait::bytes_argument(card, bytes, "card")));
   });
 }
 
@@ -74,6 +130,7 @@ int32_t plait_group_commit(plait_group* group, int64_t timeout_ms, plait_error**
   return guard(err, [&] {
     const Held<plait_group> held(group, "group", Use::kExclusive);
     plait::check_timeout(timeout_ms);
+    held->world->commit(timeout_ms);
   });
 }
 
@@ -88,6 +145,8 @@ int32_t plait_group_join_kv(plait_group* group, const plait_kv* kv, int64_t time
           .subsystem("capi");
     }
     plait::check_timeout(timeout_ms);
+    HostStore store(copy);
+    held->world->join_kv(store, timeout_ms);
   });
 }
 
@@ -104,6 +163,7 @@ int32_t plait_group_join_tcp(plait_group* group, const char* address, int64_t ti
           .subsystem("capi");
     }
     plait::check_timeout(timeout_ms);
+    held->world->join_tcp(text, timeout_ms);
   });
 }
 
@@ -133,8 +193,7 @@ int32_t plait_group_measure(plait_group* group, const char* what, int64_t timeou
 }
 
 void plait_group_abort(plait_group* group) {
-  // A complete group never waits: there is nothing to end.
-  plait::guard_void([&] { const Held<plait_group> held(group, "group"); });
+  plait::guard_void([&] { Held<plait_group>(group, "group")->end_waits(); });
 }
 
 void plait_group_free(plait_group* group) {

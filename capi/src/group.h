@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "capi/src/context.h"
@@ -15,11 +16,20 @@ struct plait_group final : plait::Handle {
   static constexpr plait::HandleKind kKind = plait::HandleKind::kGroup;
   plait_group(plait::Ref<plait_context> context, plait::Config config)
       : Handle(kKind), context(std::move(context)), config(std::move(config)) {}
+  /// A free during a call ends that call.
+  void on_free() {
+    if (is_in_use()) end_waits();
+  }
+  /// A call in which processes meet returns ABORTED. A complete group never waits.
+  void end_waits() {
+    if (!world->is_complete()) {
+      world->abort(plait::Error("aborted", "the meeting was ended by its host").subsystem("capi"));
+    }
+  }
 
   const plait::Ref<plait_context> context;
   const plait::Config config;
   std::unique_ptr<plait::World> world;
-  std::string card;                     ///< JSON
   std::atomic<bool> has_engine{false};  ///< one engine at a time
 };
 

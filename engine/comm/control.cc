@@ -11,6 +11,7 @@ Control::Control(const ControlOptions& options, int64_t now_ns)
       heard_ns_(options.peers.size(), now_ns),
       has_left_(options.peers.size()),
       is_closed_(options.peers.size()),
+      suspicions_(options.peers.size()),
       beat_ns_(now_ns - options.heartbeat_ns),
       time_ns_(now_ns) {}
 
@@ -92,6 +93,11 @@ void Control::time(int64_t now_ns) {
              .with("silent_ms", (now_ns - heard_ns_[peer]) / 1'000'000),
          now_ns);
   }
+  for (size_t peer = 0; peer < suspicions_.size() && !is_leaving_; ++peer) {
+    const Suspicion& one = suspicions_[peer];
+    const bool is_due = one.error && now_ns - one.since_ns >= options_.settle_ns / 2;
+    if (is_due && !has_left_[peer]) lose(peer, *one.error, now_ns);
+  }
   agreement_.time(now_ns);
   if (!agreement_.is_active()) exchange_.time(now_ns);
   after_agreement();
@@ -108,17 +114,18 @@ void Control::abort(const Error& error, int64_t now_ns) {
     agreement_.resign(marked, told);
     return after_agreement();
   }
-  std::optional<size_t> lost;
+  if (marked.disposition() != Disposition::kProcessLost) {
+    std::move(marked).disposition(Disposition::kEngineLost);
+  }
   for (size_t peer = 0; peer < options_.peers.size() && is_loss(error); ++peer) {
     const ControlPeer& one = options_.peers[peer];
     const bool is_its =
         marked.rank() >= one.first_rank && marked.rank() < one.first_rank + one.local_ranks;
-    if (is_its && peer != options_.own) lost = peer;
+    if (!is_its || peer == options_.own) continue;
+    if (!suspicions_[peer].error) suspicions_[peer] = {now_ns, marked};
+    return;
   }
-  if (marked.disposition() != Disposition::kProcessLost) {
-    std::move(marked).disposition(Disposition::kEngineLost);
-  }
-  agreement_.begin(marked, lost, now_ns);
+  agreement_.begin(marked, std::nullopt, now_ns);
   after_agreement();
 }
 

@@ -29,7 +29,8 @@ class Control {
   /// After all frames that have come; more often than heartbeats.
   void time(int64_t now_ns);
   /// An error of this process. `aborted` and `deadline` are its own affair: the others hear that it
-  /// is lost. All other errors end all processes alike.
+  /// is lost. That a peer is lost (as its data connection says) counts once the peer had time to
+  /// say why by itself. All other errors end all processes alike.
   void abort(const Error& error, int64_t now_ns);
   void begin_exchange(const std::string& name, const std::string& value, int64_t deadline_ns,
                       int64_t now_ns);
@@ -56,6 +57,11 @@ class Control {
   Exchange exchange_;
   std::vector<int64_t> heard_ns_;
   std::vector<bool> has_left_, is_closed_;
+  struct Suspicion {
+    int64_t since_ns = 0;
+    std::optional<Error> error;
+  };
+  std::vector<Suspicion> suspicions_;  // by peer
   bool is_leaving_ = false;
   int64_t beat_ns_ = 0;  // when the last heartbeat left
   int64_t time_ns_ = 0;  // of the last `time`

@@ -12,6 +12,7 @@ constexpr int64_t kFirstWaitNs = 20 * kMs, kLongestWaitNs = 500 * kMs;
 // A connection that is not there by then may be on its way to an address that leads nowhere.
 constexpr int64_t kTryNextNs = 2000 * kMs;
 constexpr int64_t kTellNs = 200 * kMs;
+constexpr int64_t kReasonNs = 300 * kMs;  // for the reason why a data connection closed
 constexpr size_t kMostStrangers = 1024;
 // Who leaves the store so shortly before the end has given up as well: it is not what was missing.
 constexpr int64_t kNearEndNs = 1000 * kMs;
@@ -114,13 +115,13 @@ void Rendezvous::closed(int64_t connection, int64_t now_ns, const Error* why) {
       if (!has_cards_) retry(target, now_ns);
       return;
     }
-    if (target->is_open) return lost(gone.peer);
+    if (target->is_open) return broken(gone, now_ns);
     retry(target, now_ns);
     return;
   }
   if (gone.stage != Stage::kOpen) return;
-  if (gone.purpose != Purpose::kStore) return lost(gone.peer);
-  if (serves() && options_.deadline_ns - now_ns > kNearEndNs) {
+  if (gone.purpose != Purpose::kStore) return broken(gone, now_ns);
+  if (serves() && !objection_ && options_.deadline_ns - now_ns > kNearEndNs) {
     // It may come again, or another in its place.
     cards_.remove(gone.peer);
     has_told_ = false;
@@ -129,7 +130,12 @@ void Rendezvous::closed(int64_t connection, int64_t now_ns, const Error* why) {
 
 void Rendezvous::time(int64_t now_ns) {
   if (state_ != State::kRunning) return;
+  if (objection_ && now_ns >= objection_end_ns_) return fail(*objection_);
   if (now_ns >= options_.deadline_ns) return fail(late());
+  for (size_t i = 0; i < peers_.size(); ++i) {
+    const bool is_due = peers_[i].broken_ns >= 0 && now_ns - peers_[i].broken_ns >= kReasonNs;
+    if (is_due) return lost(cards_.cards()[i].nonce);
+  }
   std::vector<int64_t> slow;
   for (const Connection& one : connections_) {
     if (one.is_accepted && one.stage == Stage::kChallenged &&
@@ -151,7 +157,15 @@ void Rendezvous::time(int64_t now_ns) {
     retry(&target, now_ns);
   }
   try_targets(now_ns);
-  if (serves() && !has_told_ && now_ns - told_ns_ >= kTellNs) tell_missing(now_ns);
+  if (serves() && !objection_ && !has_told_ && now_ns - told_ns_ >= kTellNs) tell_missing(now_ns);
+}
+
+/// The control connection says why it closes, if at all, before it does; the data connection leaves
+/// that to it.
+void Rendezvous::broken(const Connection& connection, int64_t now_ns) {
+  const auto peer = cards_.find(connection.peer);
+  if (connection.purpose == Purpose::kControl || !peer) return lost(connection.peer);
+  peers_[*peer].broken_ns = now_ns;
 }
 
 void Rendezvous::fail(const Error& error) { end(error, {cards_.own().first_rank}); }
@@ -291,6 +305,10 @@ void Rendezvous::end(const Error& error, std::vector<int64_t> excluded) {
   state_ = State::kFailed;
   error_ = error;
   if (!has_cards_ && !is_first()) return;  // the store goes on waiting for this rank
+  tell(error, std::move(excluded));
+}
+
+void Rendezvous::tell(const Error& error, std::vector<int64_t> excluded) {
   Announcement announcement{error, std::move(excluded), false};
   std::sort(announcement.excluded.begin(), announcement.excluded.end());
   const std::string body = encode_announcement(announcement);
@@ -311,9 +329,10 @@ Error Rendezvous::late() const {
     const bool is_unresolved = failure && failure->word() != "deadline" &&
                                failure->message().find("reason=") != std::string::npos;
     if (is_unresolved) return *failure;
-    return missing_ranks("the process of rank 0 does not answer", {{0, 1}})
-        .with("address", options_.store)
-        .with("cause", failure ? failure->message() : "");
+    Error error = missing_ranks("the process of rank 0 does not answer", {{0, 1}})
+                      .with("address", options_.store);
+    if (failure) std::move(error).with("cause", failure->message());
+    return error;
   }
   std::vector<RankSpan> absent, unready;
   for (size_t i = 0; i < peers_.size(); ++i) {

@@ -10,7 +10,8 @@
 // Each connection begins: challenge → hello → welcome or refusal. Both sides prove that they know
 // the token over the other's random bytes. Whoever cannot is dropped and counted; the process of
 // rank 0 tells it so. Disagreements among those who can (world, ranks, versions), a deadline, and a
-// process lost in steps 2 and 3 end the meeting for all that are connected, with one error.
+// process lost in steps 2 and 3 end the meeting for all that are connected, with one error; after a
+// disagreement the store stays for a moment, so that those who come later hear the same.
 #pragma once
 
 #include <cstdint>
@@ -112,6 +113,7 @@ class Rendezvous {
   struct PeerState {
     int64_t control = -1, data = -1;
     bool is_ready = false;
+    int64_t broken_ns = -1;  // when its data connection closed; −1: it stands
   };
 
   bool is_first() const { return cards_.own().first_rank == 0; }
@@ -134,13 +136,16 @@ class Rendezvous {
   void on_missing(const Frame& frame);
   void on_cards(const Connection& connection, const Frame& frame, int64_t now_ns);
   void refuse(const Connection& connection, const Error& error);
+  void object(const Connection& connection, const Card& card, const Error& error, int64_t now_ns);
   void admit(Connection* connection, int64_t now_ns);
   void admit_to_store(Connection* connection, Card card, int64_t now_ns);
   void hand_out(int64_t now_ns);
   void tell_missing(int64_t now_ns);
   void open(Connection* connection, int64_t now_ns);
   void check_ready();
+  void broken(const Connection& connection, int64_t now_ns);
   void lost(uint64_t nonce);
+  void tell(const Error& error, std::vector<int64_t> excluded);
   void end(const Error& error, std::vector<int64_t> excluded);
   Error late() const;
 
@@ -149,9 +154,12 @@ class Rendezvous {
   Entropy& entropy_;
   State state_ = State::kRunning;
   std::optional<Error> error_;
-  bool has_cards_ = false;  // of all
-  bool is_ready_ = false;   // said so
-  bool has_told_ = true;    // the clients of the store know who is missing
+  std::optional<Error> objection_;  // of the store, which stays to tell those who come later
+  int64_t objection_end_ns_ = 0;
+  std::vector<Card> objected_;  // with that
+  bool has_cards_ = false;      // of all
+  bool is_ready_ = false;       // said so
+  bool has_told_ = true;        // the clients of the store know who is missing
   int64_t told_ns_ = 0;
   int64_t next_connection_ = 1;
   int64_t dropped_ = 0;

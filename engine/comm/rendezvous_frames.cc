@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t kChallengeBytes = 16;
 constexpr size_t kMostEarly = 4096;
+constexpr int64_t kObjectionNs = 2'000'000'000;
 
 std::string purpose_text(Purpose purpose) {
   return std::string(1, static_cast<char>('0' + static_cast<int>(purpose)));
@@ -82,14 +83,35 @@ void Rendezvous::on_hello(Connection* connection, const Frame& frame, int64_t no
   } catch (const Error&) {
     return garbled(number, FrameFault::kKind, now_ns);
   }
+  if (objection_) return object(*connection, card, *objection_, now_ns);
   if (const std::optional<Error> objection = cards_.objection(card)) {
-    refuse(*connection, *objection);
-    return fail(*objection);
+    return object(*connection, card, *objection, now_ns);
   }
   connection->peer = card.nonce;
   if (is_for_store) return admit_to_store(connection, std::move(card), now_ns);
   if (has_cards_) return admit(connection, now_ns);
   connection->stage = Stage::kParked;
+}
+
+void Rendezvous::object(const Connection& connection, const Card& card, const Error& error,
+                        int64_t now_ns) {
+  refuse(connection, error);
+  if (!serves()) return fail(error);
+  if (!objection_) {
+    objection_ = error;
+    objection_end_ns_ = now_ns + kObjectionNs;
+    objected_ = cards_.cards();
+    tell(error, {cards_.own().first_rank});
+  }
+  objected_.push_back(card);
+  // Nobody else is to come once every rank was there.
+  std::sort(objected_.begin(), objected_.end(),
+            [](const Card& a, const Card& b) { return a.first_rank < b.first_rank; });
+  int64_t next = 0;
+  for (const Card& one : objected_) {
+    if (one.first_rank <= next) next = std::max(next, one.end_rank());
+  }
+  if (next >= cards_.own().world) fail(error);
 }
 
 void Rendezvous::refuse(const Connection& connection, const Error& error) {

@@ -149,8 +149,8 @@ run train config.json --bogus --json
 [ $? = 2 ] && json_lines out
 judge $? "a usage error as a JSON object"
 
-launched() { env "${@:3}" RANK=1 WORLD_SIZE=4 MASTER_ADDR=h MASTER_PORT=29500 "$PLAIT" train config.json --from-env "$1" >out 2>err; [ $? = "$2" ]; }
-launched torch 1 && grep -q 'not_built.*world=4' err
+launched() { env "${@:3}" RANK=1 WORLD_SIZE=4 MASTER_ADDR=h.invalid MASTER_PORT=29500 "$PLAIT" train config.json --set timeout.init_ms=500 --from-env "$1" >out 2>err; [ $? = "$2" ]; }
+launched torch 1 && grep -q 'address=h.invalid' err
 judge $? "--from-env torch"
 launched auto 2 SLURM_PROCID=1 SLURM_NTASKS=2 && grep -q 'torch=4 slurm=2' err
 judge $? "two launchers that disagree"

@@ -254,7 +254,9 @@ typedef struct plait_host {
 /**
  * A key-value store of the host, used within plait_group_join_kv and on its thread. Both return 0
  * or a number that becomes HOST_ERROR carrying it. `get` answers by plait_reply_set; a 0 without an
- * answer means that the key did not appear in timeout_ms.
+ * answer means that the key did not appear in timeout_ms (it is then asked again, until the call's
+ * own limit). Keys are the same for all groups of one size: what an earlier group put must not be
+ * seen, so give each try a prefix of its own.
  */
 typedef struct plait_kv {
   int64_t struct_size;
@@ -486,8 +488,9 @@ PLAIT_API int32_t PLAIT_CALL plait_group_commit(plait_group* group, int64_t time
 PLAIT_API int32_t PLAIT_CALL plait_group_join_kv(plait_group* group, const plait_kv* kv,
                                                  int64_t timeout_ms, plait_error** err);
 
-/** Exchanges cards by TCP, then commits: the process of rank 0 listens on "host:port", the others
- * connect to it; key network.token keeps strangers out. On a complete group it does nothing.
+/** Exchanges cards by TCP, then commits: the process of rank 0 listens on "host:port" (a literal
+ * address or localhost: there alone; any other name: on all interfaces), the others connect to it;
+ * key network.token keeps strangers out. On a complete group it does nothing.
  * @since 0.1 @threads C @collective yes @owns none @lifecycle stable */
 PLAIT_API int32_t PLAIT_CALL plait_group_join_tcp(plait_group* group, const char* address,
                                                   int64_t timeout_ms, plait_error** err);

@@ -55,7 +55,7 @@ void ControlSim::plan() {
   }
   const int64_t faults = dice_.chance(15) ? 0 : dice_.between(1, 3);
   for (int64_t i = 0; i < faults; ++i) {
-    plan_fault(static_cast<int>(dice_.between(0, 8)), now_ns_ + dice_.between(0, 12'000) * kMs);
+    plan_fault(static_cast<int>(dice_.between(0, 9)), now_ns_ + dice_.between(0, 12'000) * kMs);
   }
 }
 
@@ -106,6 +106,16 @@ void ControlSim::plan_fault(int kind, int64_t when_ns) {
   } else if (kind == 7) {
     name = "flip";
     at(when_ns, [this] { has_flip_ = true; });
+  } else if (kind == 9) {
+    name = "data connection lost";
+    at(when_ns, [this, p, q] {
+      arrive(p, [this, p, q] {
+        trace(std::to_string(p) + " loses the data connection to " + std::to_string(q));
+        const auto rank = static_cast<int32_t>(options_.peers[q].first_rank);
+        processes_[p].control->abort(Error("peer_lost", "its data connection").rank(rank), now_ns_);
+        after(p);
+      });
+    });
   } else {
     name = "short cut";
     at(when_ns, [this, p, span] { part({p}, span / 5); });
