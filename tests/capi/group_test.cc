@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <string>
@@ -29,7 +30,7 @@ struct Process {
 };
 
 template <class Body>
-void in_threads(std::vector<Process>& processes, Body body) {
+void in_threads(std::deque<Process>& processes, Body body) {
   std::vector<std::thread> threads;
   for (size_t i = 0; i < processes.size(); ++i) threads.emplace_back([&, i] { body(i); });
   for (std::thread& thread : threads) thread.join();
@@ -91,7 +92,7 @@ struct Store {
 }  // namespace
 
 TEST_CASE("Groups of several processes meet by cards", "[capi][group]") {
-  std::vector<Process> processes;
+  std::deque<Process> processes;
   for (int32_t rank = 0; rank < 3; ++rank) processes.emplace_back(rank, 3);
   std::vector<host::Bytes> cards(3);
   for (size_t i = 0; i < 3; ++i) {
@@ -122,7 +123,7 @@ TEST_CASE("Groups of several processes meet by cards", "[capi][group]") {
 }
 
 TEST_CASE("Groups of several processes meet by TCP", "[capi][group]") {
-  std::vector<Process> processes;
+  std::deque<Process> processes;
   for (int32_t rank = 0; rank < 2; ++rank) processes.emplace_back(rank, 2);
   int32_t codes[2] = {-1, -1};
   // The port is free: a first group finds one that is.
@@ -139,7 +140,7 @@ TEST_CASE("Groups of several processes meet by TCP", "[capi][group]") {
 }
 
 TEST_CASE("Groups of several processes meet by a store of the host", "[capi][group]") {
-  std::vector<Process> processes;
+  std::deque<Process> processes;
   for (int32_t rank = 0; rank < 3; ++rank) processes.emplace_back(rank, 3);
   Store store;
   const plait_kv kv = store.kv();
@@ -182,9 +183,10 @@ TEST_CASE("What a store of the host returns or throws comes back", "[capi][group
 TEST_CASE("An incomplete group makes no engine", "[capi][group]") {
   const Process process(0, 2);
   Err err;
-  REQUIRE(plait_config_set(process.config, "layout.data", "2", err) == PLAIT_OK);
+  const host::Config config = host::make_config(process.context, host::tiny_model());
+  REQUIRE(plait_config_set(config, "layout.data", "2", err) == PLAIT_OK);
   host::Engine engine;
-  CHECK(plait_engine_create(process.group, process.config, 5000, engine.out(), err) ==
+  CHECK(plait_engine_create(process.group, config, 5000, engine.out(), err) ==
         PLAIT_DEADLINE_EXCEEDED);
   CHECK(err.word() == "missing_ranks");
 }
