@@ -173,8 +173,12 @@ void RankSet::abort() {
 
 void RankSet::close(int64_t timeout_ms) {
   if (state_.load() == EngineState::kRunning) check_usable();
-  (void)timeout_ms;  // nothing here waits for a peer
-  if (state_.load() != EngineState::kLost) state_.store(EngineState::kClosed);
+  const bool is_lost = state_.load() == EngineState::kLost;
+  if (!is_lost) state_.store(EngineState::kClosed);
+  // A process that goes while others finish a step must not look like one that died.
+  if (!is_lost && !is_alone()) {
+    world().leave(timeout_ms > 0 ? timeout_ms : settings_.timeout.close_ms);
+  }
 }
 
 void RankSet::remember_step(double seconds) {
