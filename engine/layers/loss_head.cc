@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "kernels/base/mutation.h"
 #include "kernels/ops/cross_entropy.h"
 
 namespace plait {
@@ -14,6 +15,12 @@ namespace {
 int64_t chunk_rows(int64_t width) {
   constexpr int64_t kChunkElements = int64_t{1} << 25;
   return std::clamp<int64_t>(kChunkElements / width / 64 * 64, 64, 4096);
+}
+
+/// Outputs that are ids of the vocabulary.
+int64_t real_ids(const LossHead::Options& options) {
+  if (is_mutated(Mutation::kPaddingCounted)) return options.width;
+  return std::clamp<int64_t>(options.vocabulary - options.first_id, 0, options.width);
 }
 
 /// Sums of a chunk's rows in their order.
@@ -40,7 +47,7 @@ LossHead::LossHead(std::unique_ptr<LinearLayer> logits, std::unique_ptr<LogitSha
     : linear_(std::move(logits)),
       shards_(std::move(shards)),
       options_(options),
-      counted_(std::clamp<int64_t>(options.vocabulary - options.first_id, 0, options.width)) {}
+      counted_(real_ids(options)) {}
 
 void LossHead::prepare(OpContext& context, int64_t max_rows) {
   linear_->prepare(context, std::min(max_rows, chunk_rows(options_.width)));

@@ -1,5 +1,7 @@
 #include "engine/layers/norm.h"
 
+#include "kernels/base/mutation.h"
+
 namespace plait {
 
 void ResidualNorm::forward(const Pass& pass, TensorView x, TensorView delta, TensorView y,
@@ -9,7 +11,7 @@ void ResidualNorm::forward(const Pass& pass, TensorView x, TensorView delta, Ten
   arguments.epsilon = static_cast<float>(options_.epsilon);
   arguments.x = x;
   arguments.sequence = pass.sequence;
-  arguments.first_row = pass.first_row;
+  arguments.first_row = is_mutated(Mutation::kDropoutRowLocal) ? 0 : pass.first_row;
   if (delta.is_present()) {
     arguments.delta = delta;
     arguments.sum = state.sum;
@@ -33,7 +35,7 @@ void ResidualNorm::backward(const Pass& pass, TensorView grad_y, TensorView grad
   ResidualNormBackward arguments;
   arguments.kind = options_.kind;
   arguments.sequence = pass.sequence;
-  arguments.first_row = pass.first_row;
+  arguments.first_row = is_mutated(Mutation::kDropoutRowLocal) ? 0 : pass.first_row;
   arguments.mode = pass.mode;
   arguments.grad_x = grad;
   if (!is_first_gradient) arguments.grad_sum = grad;

@@ -7,6 +7,7 @@
 #include "engine/model/leaves.h"
 #include "engine/model/logical_tensors.h"
 #include "engine/model/shards.h"
+#include "kernels/base/mutation.h"
 
 namespace plait {
 namespace {
@@ -122,7 +123,7 @@ Block::Block(const ModelOptions& options, int64_t layer, TensorView rotary_table
   attention.heads = shards.heads().count;
   attention.key_value_heads = shards.key_value_heads().count;
   attention.head_size = m.head_size;
-  attention.first_head = shards.heads().first;
+  attention.first_head = is_mutated(Mutation::kDropoutHeadLocal) ? 0 : shards.heads().first;
   attention.rotary_table = rotary_table;
   attention.probabilities =
       site(options, layer, "attention.probabilities", options.train.attention_dropout);

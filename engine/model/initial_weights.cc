@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/base/mutation.h"
 #include "kernels/base/random.h"
 
 namespace plait {
@@ -25,7 +26,8 @@ void fill_segment(const Segment& segment, uint64_t seed, ThreadPool& pool,
   const bool is_matrix = segment.box.dims == 2;
   const int64_t columns = segment.box.size[is_matrix ? 1 : 0];
   const int64_t stride = segment.shape[is_matrix ? 1 : 0];
-  const int64_t first_row = is_matrix ? segment.box.first[0] : 0;
+  const bool has_first_row = is_matrix && !is_mutated(Mutation::kWeightsDrawnLocally);
+  const int64_t first_row = has_first_row ? segment.box.first[0] : 0;
   const int64_t first_column = segment.box.first[is_matrix ? 1 : 0];
   const int64_t top = span.first / columns, bottom = (span.end + columns - 1) / columns;
   pool.run_range(bottom - top, 16, [&](int64_t begin, int64_t end, int) {

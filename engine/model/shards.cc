@@ -4,6 +4,7 @@
 
 #include "engine/model/logical_tensors.h"
 #include "kernels/base/error.h"
+#include "kernels/base/mutation.h"
 
 namespace plait {
 
@@ -48,7 +49,7 @@ Segment Shards::key_value_rows(const TensorPart& part, int64_t first_row) const 
   segment.first_row = first_row;
   segment.holders = std::max<int64_t>(group_.size / model_.key_value_heads, 1);
   segment.first_holder = group_.index / segment.holders * segment.holders;
-  segment.is_partial = segment.holders > 1;
+  segment.is_partial = segment.holders > 1 && !is_mutated(Mutation::kSharedHeadTermsSkipped);
   return segment;
 }
 
@@ -61,7 +62,8 @@ Segment Shards::vocabulary_rows(const TensorPart& part) const {
 Segment Shards::whole(const TensorPart& part) const {
   Segment segment = whole_segment(part.name, part.shape, 0, part.initial);
   segment.holders = group_.size;
-  segment.is_partial = group_.is_sequence_parallel && group_.size > 1;
+  segment.is_partial = (group_.is_sequence_parallel && group_.size > 1) ||
+                       is_mutated(Mutation::kWholeGradientSummed);
   return segment;
 }
 

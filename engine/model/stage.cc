@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/base/error.h"
+#include "kernels/base/mutation.h"
 
 namespace plait {
 
@@ -62,7 +63,8 @@ void Stage::forward_embedding(const Pass& pass, Slot& slot, const MicroBatch& mi
 void Stage::forward_run(const Pass& pass, Slot& slot, int64_t run, bool is_replay) {
   const int64_t first = run * run_length();
   const int64_t last = std::min(first + run_length(), options_.layers);
-  state_of(slot, first).x = slot.inputs[static_cast<size_t>(run)];
+  const bool is_strayed = is_replay && is_mutated(Mutation::kReplayFromFirstRun);
+  state_of(slot, first).x = slot.inputs[static_cast<size_t>(is_strayed ? 0 : run)];
   for (int64_t block = first; block < last; ++block) {
     const auto i = static_cast<size_t>(block);
     const TensorView out = block_output(slot, block);

@@ -6,6 +6,7 @@
 #include "engine/model/logical_tensors.h"
 #include "engine/model/stage.h"
 #include "kernels/base/error.h"
+#include "kernels/base/mutation.h"
 
 namespace plait {
 namespace {
@@ -95,7 +96,7 @@ void Stage::build_blocks() {
     fill_rotary_table(m.rope_base, table);
   }
   for (int64_t i = 0; i < options_.layers; ++i) {
-    const int64_t layer = options_.first_layer + i;
+    const int64_t layer = is_mutated(Mutation::kLayerIndexLocal) ? i : options_.first_layer + i;
     block_units_.push_back(add_unit("layers." + std::to_string(layer)));
     blocks_.push_back(std::make_unique<Block>(options_.model, layer, table, *block_units_.back(),
                                               options_.tensor));

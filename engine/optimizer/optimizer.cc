@@ -10,6 +10,7 @@
 #include "engine/optimizer/sharding/step_sums.h"
 #include "engine/optimizer/sharding/window_hooks.h"
 #include "kernels/base/error.h"
+#include "kernels/base/mutation.h"
 #include "kernels/ops/adamw.h"
 #include "kernels/ops/span.h"
 
@@ -81,6 +82,7 @@ void Optimizer::State::find_tied() {
 
 void Optimizer::State::gather_weights(OpContext& context, const ShardedUnit& unit) const {
   if (whole.state || !whole.weights || context.is_measuring()) return;
+  if (is_mutated(Mutation::kWeightsNotGathered)) return;
   groups.data->all_gather(unit.slice_weights(), unit.whole_weights());
 }
 
@@ -133,6 +135,7 @@ void Optimizer::begin_step() { state_->hooks->begin_step(); }
 void Optimizer::reduce(OpContext& context, int64_t chunk) {
   state_->hooks->finish(context);
   if (!state_->whole.gradients || context.is_measuring()) return;
+  if (is_mutated(Mutation::kDataSumSkipped)) return;
   for (const ShardedUnit& unit : state_->chunks[static_cast<size_t>(chunk)]) {
     for (GradientUse use : {GradientUse::kFirst, GradientUse::kSecond}) {
       if (!unit.has_use(use)) continue;

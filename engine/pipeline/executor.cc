@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/base/error.h"
+#include "kernels/base/mutation.h"
 
 namespace plait {
 namespace {
@@ -61,7 +62,8 @@ Pass Executor::make_pass(const Running& running, const Instruction& instruction)
     pass.positions = slot.positions.data();
     pass.first_visible = slot.first_visible.data();
   }
-  pass.first_sample = arguments.first_sample + instruction.micro * arguments.batch;
+  const int64_t micro = is_mutated(Mutation::kDropoutSampleLocal) ? 0 : instruction.micro;
+  pass.first_sample = arguments.first_sample + micro * arguments.batch;
   pass.is_training = arguments.is_training;
   const bool is_first = instruction.micro == 0 && !arguments.is_accumulating;
   pass.mode = is_first ? GradientMode::kOverwrite : GradientMode::kAccumulate;

@@ -1,5 +1,7 @@
 #include "engine/pipeline/transfers.h"
 
+#include "kernels/base/mutation.h"
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -16,7 +18,7 @@ Transfers::Transfers(const Options& options, Device& device) : options_(options)
 
 bool Transfers::is_cut() const {
   return options_.is_scattering && options_.tensor.size > 1 &&
-         !options_.tensor.is_sequence_parallel;
+         (!options_.tensor.is_sequence_parallel || is_mutated(Mutation::kCutStreamCutAgain));
 }
 
 int64_t Transfers::slice_elements(int64_t elements) const {
@@ -34,9 +36,12 @@ void Transfers::send(OpContext& context, Lane direction, MessageKey key, TensorV
   const bool is_forward = direction == Lane::kForward;
   const int64_t peer = neighbour(is_forward ? 1 : -1);
   const int64_t count = slice_elements(from.elements());
-  const int64_t first = is_cut() ? std::min(options_.tensor.index * count, from.elements()) : 0;
+  const int64_t slice =
+      is_cut() && !is_mutated(Mutation::kForeignSliceSent) ? options_.tensor.index : 0;
+  const int64_t first = std::min(slice * count, from.elements());
   const int64_t there = std::min(count, from.elements() - first);
   const int64_t size = dtype_size(options_.dtype);
+  if (is_mutated(Mutation::kMessageKeySwapped)) std::swap(key.micro, key.stage);
   options_.pipeline->wait_sent(peer, direction);
   char* buffer = buffers_[is_forward ? 0 : 1].data();
   std::memcpy(buffer, from.as<char>() + first * size, static_cast<size_t>(there * size));

@@ -1,5 +1,7 @@
 #include "engine/tensor_parallel/column_linear.h"
 
+#include "kernels/base/mutation.h"
+
 namespace plait {
 
 ColumnLinear::ColumnLinear(Parameter* weight, Parameter* bias, const TensorGroup& group)
@@ -38,7 +40,7 @@ void ColumnLinear::backward(const Pass& pass, TensorView grad_y, TensorView grad
   const TensorView term = region_->term(pass, grad_x, frame);
   linear_.backward_input(pass, grad_y, term, state);
   region_->finish();
-  region_->start_sum(pass, term, grad_x);
+  if (!is_mutated(Mutation::kColumnSumSkipped)) region_->start_sum(pass, term, grad_x);
   linear_.backward_weight(pass, {x, grad_y});
   region_->finish();
 }

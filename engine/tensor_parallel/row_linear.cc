@@ -1,5 +1,7 @@
 #include "engine/tensor_parallel/row_linear.h"
 
+#include "kernels/base/mutation.h"
+
 namespace plait {
 
 RowLinear::RowLinear(Parameter* weight, const TensorGroup& group)
@@ -15,7 +17,7 @@ void RowLinear::forward(const Pass& pass, TensorView x, TensorView y, LinearStat
   Workspace::Frame frame(pass.context.workspace);
   const TensorView term = region_->term(pass, y, frame);
   linear_.forward(pass, x, term, state);
-  region_->sum(pass, term, y);
+  if (!is_mutated(Mutation::kRowSumSkipped)) region_->sum(pass, term, y);
 }
 
 void RowLinear::backward_input(const Pass& pass, TensorView grad_y, TensorView grad_x,

@@ -1,5 +1,7 @@
 #include "engine/tensor_parallel/vocabulary_shards.h"
 
+#include "kernels/base/mutation.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -34,7 +36,8 @@ void VocabularyShards::join(const Pass& pass, TensorView maximum, TensorView sum
     const double distance = static_cast<double>(own[row]) - maximum.as<float>()[row];
     sums.as<float>()[row] = static_cast<float>(sums.as<float>()[row] * std::exp(distance));
   }
-  group_.communicator->all_reduce(sums);
+  const bool is_sum_alone = is_mutated(Mutation::kForeignTargetSkipped);
+  group_.communicator->all_reduce(is_sum_alone ? sums.slice_rows(0, 1) : sums);
 }
 
 TensorView VocabularyShards::pick_row(const Pass& pass, TensorView x, int64_t row,

@@ -7,6 +7,7 @@
 
 #include "engine/comm/endpoint.h"
 #include "kernels/base/error.h"
+#include "kernels/base/mutation.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/ops/names.h"
 
@@ -359,7 +360,9 @@ void Rank::evaluate(const RunArguments& arguments, int64_t micro_batches, LossSu
 }
 
 float Rank::gradient_seed() const {
-  return static_cast<float>(loss_scale_.scale() / seed_divisor(settings_.train.sequence_length));
+  const double seed = loss_scale_.scale() / seed_divisor(settings_.train.sequence_length);
+  const bool is_divided = is_mutated(Mutation::kGradientDividedByCount);
+  return static_cast<float>(is_divided ? seed / static_cast<double>(shape_.micro_batches) : seed);
 }
 
 double Rank::gradient_factor(int64_t targets) const {

@@ -1,6 +1,7 @@
 # Sourced by tests/check and tests/soak: builds presets, runs test programs, scripts and fuzz targets,
 # and counts. A Catch2 program counts its test cases; a script prints TAP lines (`ok …`, `not ok …`)
-# or ends with `N passed, N failed`.
+# or ends with `N passed, N failed`. With show_tables=1 the tables that programs print (lines that
+# begin with `| `) are shown.
 
 jobs=$(nproc)
 
@@ -43,6 +44,7 @@ run_program() { # PRESET PROGRAM TIMEOUT
     [ $code = 124 ] && echo "no end within $limit s" >>"$log" || echo "ended with code $code" >>"$log"
   fi
   [ $code = 0 ] && [ "$passed" = 0 ] && failed=1 && echo "no test case ran" >>"$log"
+  [ "${show_tables:-0}" = 1 ] && grep '^| ' "$log"
   record "$preset/$program" "$passed" "$failed" $((SECONDS - begin)) "$log"
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/base/error.h"
+#include "kernels/base/mutation.h"
 
 namespace plait {
 namespace {
@@ -51,7 +52,8 @@ ShardedUnit::ShardedUnit(Unit& unit, const ShardPlan& plan, Device& device)
     if (unit.has_second_gradient()) unit.bind_second_gradients(gradient(GradientUse::kSecond));
   }
   slice_fragments_ = fragments(slice_);
-  state_fragments_ = fragments(state_range());
+  const int64_t late = is_mutated(Mutation::kSliceStartsLate) && plan.shard > 0 ? 64 : 0;
+  state_fragments_ = fragments({state_range().first + late, state_range().count - late});
   find_gaps();
 }
 

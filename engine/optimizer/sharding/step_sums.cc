@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/base/mutation.h"
 #include "kernels/ops/span.h"
 
 namespace plait {
@@ -49,6 +50,14 @@ int64_t partial_elements(const ShardedChunks& chunks) {
   return count;
 }
 
+/// Whether this rank's copy of the fragment is the one that the world counts.
+bool is_counted(const Fragment& fragment, const Counting& counting) {
+  const bool is_replica = fragment.segment->first_holder != counting.tensor_index;
+  const bool is_tied_copy = fragment.tensor == counting.uncounted_tensor;
+  return (!is_replica || is_mutated(Mutation::kReplicaCounted)) &&
+         (!is_tied_copy || is_mutated(Mutation::kTiedCopyCounted));
+}
+
 /// words ← Σ over the group. Replicated: loss and targets are equal on its members.
 void add_over(Communicator& group, int64_t count, bool is_replicated, Word* words, Word* all) {
   group.all_gather_bytes(words, count * static_cast<int64_t>(sizeof(Word)), all);
@@ -57,7 +66,8 @@ void add_over(Communicator& group, int64_t count, bool is_replicated, Word* word
     const Word* other = all + member * count;
     if (!is_replicated) {
       words[kLoss].real += other[kLoss].real;
-      words[kTargets].integer += other[kTargets].integer;
+      const Word* counted = is_mutated(Mutation::kTargetsNotSummed) ? all : other;
+      words[kTargets].integer += counted[kTargets].integer;
     }
     words[kStop].integer = std::max(words[kStop].integer, other[kStop].integer);
     for (int64_t i = kSquares; i < count; ++i) words[i].real += other[i].real;
@@ -67,7 +77,7 @@ void add_over(Communicator& group, int64_t count, bool is_replicated, Word* word
 }  // namespace
 
 void sum_partial_segments(OpContext& context, const ShardedChunks& chunks, Communicator& tensor) {
-  if (tensor.size() == 1) return;
+  if (tensor.size() == 1 || is_mutated(Mutation::kPartialTermsSkipped)) return;
   const int64_t total = partial_elements(chunks);
   for (int64_t first = 0; first < total; first += kSumChunk) {
     const UnitRange window{first, std::min(kSumChunk, total - first)};
@@ -89,6 +99,7 @@ void sum_partial_segments(OpContext& context, const ShardedChunks& chunks, Commu
 }
 
 void sum_tied_ends(OpContext& context, const ShardedUnit& unit, const TiedEnd& end) {
+  if (is_mutated(Mutation::kTiedSumSkipped)) return;
   const TensorView gradient = unit.slice_gradient(GradientUse::kFirst);
   for (int64_t first = 0; first < gradient.elements(); first += kSumChunk) {
     const TensorView own =
@@ -120,10 +131,11 @@ void sum_squares_by_tensor(OpContext& context, const ShardedChunks& chunks,
   if (!context.is_measuring()) std::fill_n(squares.values, squares.tensors, 0.0);
   for (const auto& units : chunks) {
     for (const ShardedUnit& unit : units) {
-      const TensorView gradient = unit.slice_gradient(GradientUse::kFirst);
+      const TensorView gradient = is_mutated(Mutation::kForeignSliceCounted)
+                                      ? unit.gradient(GradientUse::kFirst)
+                                      : unit.slice_gradient(GradientUse::kFirst);
       for (const Fragment& fragment : unit.slice_fragments()) {
-        if (fragment.segment->first_holder != counting.tensor_index) continue;
-        if (fragment.tensor == counting.uncounted_tensor) continue;
+        if (!is_counted(fragment, counting)) continue;
         const int64_t first = fragment.range.first - unit.slice().first;
         const double sum = sum_squares(context, gradient.slice_rows(first, fragment.range.count));
         if (!context.is_measuring()) squares.values[fragment.tensor] += sum;

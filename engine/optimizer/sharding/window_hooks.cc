@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/base/error.h"
+#include "kernels/base/mutation.h"
 #include "kernels/ops/span.h"
 
 namespace plait {
@@ -125,6 +126,7 @@ void WindowHooks::gradients_end(OpContext& context, Unit& unit, GradientUse use)
   Entry& entry = this->entry(unit);
   Use& own = entry.uses[static_cast<size_t>(use)];
   check(own.window != Windows::kNone, "gradients of a use begin before they end");
+  own.is_fresh = own.is_fresh || is_mutated(Mutation::kSliceOverwritten);
   data_.start_reduce_scatter(
       gradient_window(entry, own.window),
       own.is_fresh ? entry.unit->slice_gradient(use) : window_slice(entry, own.window));
