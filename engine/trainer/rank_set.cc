@@ -265,11 +265,10 @@ void RankSet::run_parts(const Call& call) {
 void RankSet::on_failure(int64_t local, const std::exception_ptr& failure) {
   if (mesh_.world() == 1) return;
   Error error = as_error(failure);
-  if (error.rank() < 0) {
-    error = std::move(error).rank(static_cast<int32_t>(world().options().first_rank + local));
-  }
+  const auto own = static_cast<int32_t>(world().options().first_rank + local);
+  const int32_t rank = error.rank() < 0 ? own : error.rank();
   is_aborted_.store(true);
-  world().abort(std::move(error).disposition(Disposition::kEngineLost));
+  world().abort(std::move(error).rank(rank).disposition(Disposition::kEngineLost));
 }
 
 void RankSet::throw_failure() {
