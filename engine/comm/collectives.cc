@@ -11,6 +11,9 @@ namespace {
 
 constexpr uint32_t kFirst = static_cast<uint32_t>(Lane::kCollective);
 
+/// Parts up to here are waited for together: to wake for each would take longer than to copy it.
+constexpr int64_t kWakeBytes = 64 << 10;
+
 /// Whether an all-reduce has all members add whole buffers: one exchange instead of two, for more
 /// bytes. The same on all members.
 bool is_direct(int64_t bytes, int64_t members) {
@@ -127,6 +130,7 @@ void Communicator::start(Call call) {
 
 void Communicator::post_first(const Call& call) {
   if (call.way == Way::kBroadcast && index_ != call.key.micro) return;
+  wait_sent(call, first_out_);  // for all at once
   for (int64_t i = 1; i < size(); ++i) {
     Part part{call.from, call.total};
     switch (call.way) {
@@ -135,12 +139,12 @@ void Communicator::post_first(const Call& call) {
         break;
       case Way::kOwnerReduce:
       case Way::kScatterReduce:
-        part = slice(call, after(i));
+        part = slice(call, other(i));
         break;
       default:
         break;
     }
-    post_part(call, kFirst, after(i), part);
+    post_part(call, kFirst, other(i), part);
   }
 }
 
@@ -183,41 +187,48 @@ Communicator::Part Communicator::slice(const Call& call, int64_t member) const {
 }
 
 void Communicator::take_all(const Call& call, int64_t bytes) {
-  for (int64_t i = 0; i < size(); ++i) {
-    if (i != index_) parts_[static_cast<size_t>(i)] = take_part(call, kFirst, i, bytes);
+  endpoint_.wait_full(first_in_, purpose_of(call));
+  for (int64_t i = 1; i < size(); ++i) {
+    parts_[static_cast<size_t>(other(i))] = take_part(call, kFirst, other(i), bytes);
   }
 }
 
 void Communicator::release_all() {
-  for (int64_t i = 1; i < size(); ++i) {
-    endpoint_.release(*peers_[static_cast<size_t>(after(i))].inbound[kFirst]);
-  }
+  for (Inbound* from : first_in_) endpoint_.release(*from);
 }
 
-void Communicator::combine(const Call& call, int64_t bytes, char* to) {
-  const OrderedParts in{parts_.data(), size(), bytes / dtype_size(call.dtype), call.dtype};
+void Communicator::combine(const Call& call, int64_t bytes, size_t copies) {
+  OrderedParts in;
+  in.parts = parts_.data();
+  in.members = size();
+  in.targets = targets_.data();
+  in.copies = static_cast<int64_t>(copies);
+  in.elements = bytes / dtype_size(call.dtype);
+  in.dtype = call.dtype;
   if (call.is_maximum) {
-    ordered_maximum(in, to, pool_);
+    ordered_maximum(in, pool_);
   } else {
-    ordered_sum(in, to, pool_);
+    ordered_sum(in, pool_);
   }
 }
 
 void Communicator::finish_gather(const Call& call) {
   const int64_t bytes = call.total / size();
   copy(call.to + index_ * bytes, call.from, bytes);
+  if (bytes <= kWakeBytes) endpoint_.wait_full(first_in_, purpose_of(call));
   for (int64_t i = 1; i < size(); ++i) {
-    const int64_t member = after(i);
+    const int64_t member = other(i);
     copy(call.to + member * bytes, take_part(call, kFirst, member, bytes), bytes);
     endpoint_.release(*peers_[static_cast<size_t>(member)].inbound[kFirst]);
   }
-  if (!is_copied(call, bytes)) wait_all_sent(call, kFirst);
+  if (!is_copied(call, bytes)) wait_sent(call, first_out_);
 }
 
 void Communicator::finish_direct_reduce(const Call& call) {
   take_all(call, call.total);
   parts_[static_cast<size_t>(index_)] = call.from;
-  combine(call, call.total, call.to);
+  targets_[0] = call.to;
+  combine(call, call.total, 1);
   release_all();
 }
 
@@ -225,35 +236,49 @@ void Communicator::finish_scatter_reduce(const Call& call) {
   const Part own = slice(call, index_);
   take_all(call, own.bytes);
   parts_[static_cast<size_t>(index_)] = own.data;
-  combine(call, own.bytes, call.to);
+  targets_[0] = call.to;
+  combine(call, own.bytes, 1);
   release_all();
-  if (!is_copied(call, own.bytes)) wait_all_sent(call, kFirst);
+  if (!is_copied(call, own.bytes)) wait_sent(call, first_out_);
 }
 
+// The owner of a slice adds it up and writes the sum into the buffers of all members of its process
+// while it is in the cache; to the others it sends a second message.
 void Communicator::finish_owner_reduce(const Call& call) {
   const Part own = slice(call, index_);
   take_all(call, own.bytes);
   parts_[static_cast<size_t>(index_)] = own.data;
-  combine(call, own.bytes, own.data);
-  release_all();
-  for (int64_t i = 1; i < size(); ++i) post_part(call, kSecondLane, after(i), own);
+  size_t copies = 0;
+  targets_[copies++] = own.data;
   for (int64_t i = 1; i < size(); ++i) {
-    const int64_t member = after(i);
+    const auto member = static_cast<size_t>(other(i));
+    if (peers_[member].is_local) targets_[copies++] = const_cast<char*>(parts_[member]);
+  }
+  combine(call, own.bytes, copies);
+  release_all();
+  for (int64_t i = 1; i < size(); ++i) {
+    if (peers_[static_cast<size_t>(other(i))].is_local) {
+      count_sent(call, own.bytes);
+    } else {
+      post_part(call, kSecondLane, other(i), own);
+    }
+  }
+  wait_sent(call, first_out_);  // a member of this process has then written its sum as well
+  for (int64_t i = 1; i < size(); ++i) {
+    const int64_t member = other(i);
     const Peer& peer = peers_[static_cast<size_t>(member)];
+    if (peer.is_local) continue;
     const Part part = slice(call, member);
-    const char* data = take_part(call, kSecondLane, member, part.bytes);
-    // The owner has read this member's slice, but a link may not have noticed yet.
-    if (!is_copied(call, part.bytes)) endpoint_.wait_sent(*peer.outbound[kFirst], purpose_of(call));
-    copy(part.data, data, part.bytes);
+    copy(part.data, take_part(call, kSecondLane, member, part.bytes), part.bytes);
     endpoint_.release(*peer.inbound[kSecondLane]);
   }
-  if (!is_copied(call, own.bytes)) wait_all_sent(call, kSecondLane);
+  wait_sent(call, second_out_);
 }
 
 void Communicator::finish_broadcast(const Call& call) {
   const int64_t root = call.key.micro;
   if (index_ == root) {
-    if (!is_copied(call, call.total)) wait_all_sent(call, kFirst);
+    if (!is_copied(call, call.total)) wait_sent(call, first_out_);
     return;
   }
   copy(call.to, take_part(call, kFirst, root, call.total), call.total);

@@ -68,18 +68,26 @@ Communicator::Communicator(Endpoint& endpoint, std::string name, uint32_t id,
       ranks_(std::move(ranks)),
       pool_(pool),
       peers_(ranks_.size()),
-      parts_(ranks_.size()) {
+      parts_(ranks_.size()),
+      targets_(ranks_.size()) {
   const auto own = std::find(ranks_.begin(), ranks_.end(), endpoint.rank());
   check(own != ranks_.end(), "a rank is a member of its groups");
   index_ = own - ranks_.begin();
   for (int64_t i = 0; i < size(); ++i) {
     if (i == index_) continue;
     check(rank_of(i) != endpoint.rank(), "a rank is a member of a group once");
+    Peer& peer = peers_[static_cast<size_t>(i)];
+    peer.is_local = endpoint.fabric().is_local(rank_of(i));
     for (uint32_t lane = 0; lane < kAllLanes; ++lane) {
-      Peer& peer = peers_[static_cast<size_t>(i)];
       peer.inbound[lane] = &endpoint.inbound(rank_of(i), id, lane);
       peer.outbound[lane] = &endpoint.outbound(rank_of(i), id, lane);
     }
+  }
+  for (int64_t turn = 1; turn < size(); ++turn) {
+    const Peer& peer = peers_[static_cast<size_t>(other(turn))];
+    first_in_.push_back(peer.inbound[static_cast<uint32_t>(Lane::kCollective)]);
+    first_out_.push_back(peer.outbound[static_cast<uint32_t>(Lane::kCollective)]);
+    second_out_.push_back(peer.outbound[kSecondLane]);
   }
 }
 
@@ -112,7 +120,15 @@ MessageHead Communicator::head_of(const Call& call, uint32_t lane, int64_t bytes
 }
 
 bool Communicator::is_copied(const Call& call, int64_t bytes) {
-  return call.way == Way::kDirectReduce || (call.way != Way::kMessage && bytes <= kCopyBytes);
+  switch (call.way) {
+    case Way::kDirectReduce:
+      return true;
+    case Way::kOwnerReduce:  // the owner writes there
+    case Way::kMessage:
+      return false;
+    default:
+      return bytes <= kCopyBytes;
+  }
 }
 
 void Communicator::post_part(const Call& call, uint32_t lane, int64_t peer, Part part) {
@@ -123,14 +139,19 @@ void Communicator::post_part(const Call& call, uint32_t lane, int64_t peer, Part
   } else {
     endpoint_.post(to, head, part.data, purpose_of(call));
   }
+  count_sent(call, part.bytes);
+}
+
+void Communicator::count_sent(const Call& call, int64_t bytes) {
   Traffic& traffic = traffic_[static_cast<size_t>(call.kind)];
-  traffic.bytes += part.bytes;
+  traffic.bytes += bytes;
   ++traffic.messages;
 }
 
 const char* Communicator::take_part(const Call& call, uint32_t lane, int64_t peer, int64_t bytes) {
   Inbound& from = *peers_[static_cast<size_t>(peer)].inbound[lane];
-  endpoint_.wait_full(from, rank_of(peer), purpose_of(call));
+  Inbound* const one = &from;
+  endpoint_.wait_full({&one, 1}, purpose_of(call));
   expect(head_of(call, lane, bytes), from.head);
   return static_cast<const char*>(from.data);
 }
@@ -157,7 +178,7 @@ void Communicator::look_for_others(const Call& call) const {
   const auto lane = static_cast<uint32_t>(Lane::kCollective);
   for (const Peer& peer : peers_) {
     const Inbound* from = peer.inbound[lane];
-    if (from == nullptr || !from->is_full.load(std::memory_order_acquire)) continue;
+    if (from == nullptr || !from->is_full()) continue;
     // A member that only received broadcasts may be ahead.
     if (from->head.sequence <= call.sequence) {
       expect(head_of(call, lane, from->head.bytes), from->head);
@@ -165,10 +186,8 @@ void Communicator::look_for_others(const Call& call) const {
   }
 }
 
-void Communicator::wait_all_sent(const Call& call, uint32_t lane) {
-  for (int64_t i = 1; i < size(); ++i) {
-    endpoint_.wait_sent(*peers_[static_cast<size_t>(after(i))].outbound[lane], purpose_of(call));
-  }
+void Communicator::wait_sent(const Call& call, const std::vector<Outbound*>& to) {
+  endpoint_.wait_sent(to, purpose_of(call));
 }
 
 void Communicator::copy(void* to, const void* from, int64_t bytes) {
@@ -206,7 +225,7 @@ void Communicator::wait_sent(int64_t peer, Lane lane) {
   const Peer& state = peer_on(peer, lane);
   const uint64_t count = state.sent[static_cast<size_t>(lane)];
   const Call call = message_call("send", count - (count > 0 ? 1 : 0), {}, 0);
-  endpoint_.wait_sent(*state.outbound[static_cast<size_t>(lane)], purpose_of(call));
+  endpoint_.wait_sent({&state.outbound[static_cast<size_t>(lane)], 1}, purpose_of(call));
 }
 
 void Communicator::receive(int64_t peer, Lane lane, MessageKey key, TensorView to) {

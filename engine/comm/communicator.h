@@ -11,9 +11,10 @@
 // and threads and processes give the same bits. dtypes: float32, bfloat16, float16. A group of one
 // makes every call a no-op (or a copy).
 //
-// Within a process nothing is copied on the way: peers read a member's buffers in place, and its
-// call ends when they have. After a call that threw they may still be reading for a moment: what
-// frees or reuses such buffers first has all ranks out of their calls (see Fabric).
+// Within a process nothing is copied on the way: peers read a member's buffers in place, and write
+// sums into the buffer of an all-reduce, until its call ends. After a call that threw they may
+// still do so for a moment: what frees or reuses such buffers first has all ranks out of their
+// calls (see Fabric).
 #pragma once
 
 #include <cstdint>
@@ -114,7 +115,7 @@ class Communicator {
   const Traffic& traffic(CollectiveKind kind) const { return traffic_[static_cast<size_t>(kind)]; }
 
  private:
-  /// Lane of a collective's second message between two ranks: a fast peer's must not queue up
+  /// Lane of a collective's second message between two processes: a fast peer's must not queue up
   /// behind its first one, which this rank may not have read yet.
   static constexpr uint32_t kSecondLane = kLanes;
 
@@ -122,13 +123,14 @@ class Communicator {
   struct Peer {
     Inbound* inbound[kAllLanes] = {};
     Outbound* outbound[kAllLanes] = {};
+    bool is_local = false;                              ///< a rank of this process
     uint64_t sent[kLanes] = {}, received[kLanes] = {};  // messages of send and receive
   };
   /// How a collective travels.
   enum class Way : uint32_t {
     kGather,        ///< a part of each to all
     kDirectReduce,  ///< whole buffers to all, every member adds
-    kOwnerReduce,   ///< slices to their owners, then sums to all
+    kOwnerReduce,   ///< slices to their owners, sums back to all
     kScatterReduce,
     kBroadcast,
     kBarrier,
@@ -172,6 +174,7 @@ class Communicator {
   MessageHead head_of(const Call& call, uint32_t lane, int64_t bytes) const;
   /// Whether a part of this size is copied, so that nobody waits until it is read.
   static bool is_copied(const Call& call, int64_t bytes);
+  void count_sent(const Call& call, int64_t bytes);
   Peer& peer_on(int64_t peer, Lane lane);
   void post_part(const Call& call, uint32_t lane, int64_t peer, Part part);
   /// The data of the next message from `peer`, which must be of this call and size.
@@ -179,14 +182,14 @@ class Communicator {
   void take_all(const Call& call, int64_t bytes);
   void release_all();
   void expect(const MessageHead& want, const MessageHead& got) const;
-  void wait_all_sent(const Call& call, uint32_t lane);
-  /// to ← sum or maximum over parts_ of so many bytes.
-  void combine(const Call& call, int64_t bytes, char* to);
+  void wait_sent(const Call& call, const std::vector<Outbound*>& to);
+  /// The first `copies` of targets_ ← sum or maximum over parts_, of so many bytes each.
+  void combine(const Call& call, int64_t bytes, size_t copies);
   void copy(void* to, const void* from, int64_t bytes);
   /// Of the member's slice in call.from.
   Part slice(const Call& call, int64_t member) const;
-  /// Members in the order in which this one turns to them: each begins with another.
-  int64_t after(int64_t distance) const { return (index_ + distance) % size(); }
+  /// The others in the order in which this member turns to them: each begins with another.
+  int64_t other(int64_t turn) const { return (index_ + turn) % size(); }
 
   Endpoint& endpoint_;
   std::string name_;
@@ -196,9 +199,12 @@ class Communicator {
   ThreadPool* pool_;
   uint64_t sequence_ = 0;
   Traffic traffic_[kCollectiveKinds];
-  std::vector<Peer> peers_;  // by index
-  std::vector<const char*>
-      parts_;  // of the running call, by index: where each member's part starts
+  std::vector<Peer> peers_;         // by index
+  std::vector<Inbound*> first_in_;  // of the others, in turn: first messages of collectives
+  std::vector<Outbound*> first_out_, second_out_;
+  // Of the running call: where each member's part starts, by index, and where results go.
+  std::vector<const char*> parts_;
+  std::vector<char*> targets_;
   Call call_;
   bool is_open_ = false;  // between the two halves of a collective
 };

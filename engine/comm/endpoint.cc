@@ -11,16 +11,40 @@ namespace plait {
 namespace {
 
 constexpr int64_t kTickMs = 100;
-constexpr int kSpins = 1000;
+constexpr int kSpins = 300;
 constexpr int64_t kLeastMemory = 256;
+constexpr int64_t kMany = int64_t{1} << 40;  // more than there are channels
 
 }  // namespace
+
+/// Messages to come, or messages to be taken.
+struct Endpoint::Awaited {
+  std::span<Inbound* const> full;
+  std::span<Outbound* const> sent;
+  const WaitPurpose& purpose;
+
+  size_t size() const { return full.size() + sent.size(); }
+  bool is_ready(size_t i) const {
+    return i < full.size() ? full[i]->is_full() : sent[i - full.size()]->is_taken();
+  }
+  int64_t peer(size_t i) const {
+    return i < full.size() ? full[i]->source : sent[i - full.size()]->destination;
+  }
+  /// The first from `i` on that is not ready; size(): none.
+  size_t first_missing(size_t i) const {
+    while (i < size() && is_ready(i)) ++i;
+    return i;
+  }
+  bool is_over() const { return first_missing(0) == size(); }
+};
 
 Endpoint::Endpoint(Fabric& fabric, int64_t rank) : fabric_(fabric), rank_(rank) {}
 
 Inbound& Endpoint::inbound(int64_t source, uint32_t communicator, uint32_t lane) {
   const std::lock_guard lock(channels_mutex_);
-  return inbound_[{communicator, lane, source}];
+  Inbound& inbound = inbound_[{communicator, lane, source}];
+  inbound.source = source;
+  return inbound;
 }
 
 Outbound& Endpoint::outbound(int64_t destination, uint32_t communicator, uint32_t lane) {
@@ -48,13 +72,15 @@ void* Endpoint::reserve(Buffer& memory, int64_t bytes) {
 }
 
 void Endpoint::post(Outbound& to, MessageHead head, const void* data, const WaitPurpose& purpose) {
-  wait_sent(to, purpose);
+  Outbound* const one = &to;
+  wait_sent({&one, 1}, purpose);
   send(to, head, data);
 }
 
 void Endpoint::post_copy(Outbound& to, MessageHead head, const void* data,
                          const WaitPurpose& purpose) {
-  wait_sent(to, purpose);
+  Outbound* const one = &to;
+  wait_sent({&one, 1}, purpose);
   Buffer& memory = to.inbound != nullptr ? to.inbound->memory : to.memory;
   void* copy = reserve(memory, head.bytes);
   if (head.bytes > 0) std::memcpy(copy, data, static_cast<size_t>(head.bytes));
@@ -79,84 +105,101 @@ void Endpoint::deliver(Inbound& from, const MessageHead& head, const void* data,
   from.head = head;
   from.data = data;
   from.is_from_link = is_from_link;
-  from.is_full.store(true);
-  wake_if_awaited(&from.is_full);
+  if ((from.state.exchange(Inbound::kFull) & Inbound::kAwaited) != 0) count_down();
 }
 
-void Endpoint::wait_sent(Outbound& to, const WaitPurpose& purpose) {
-  const bool is_local = to.inbound != nullptr;
-  wait({is_local ? to.inbound->is_full : to.is_sent, !is_local, to.destination, purpose});
+void Endpoint::wait_sent(std::span<Outbound* const> to, const WaitPurpose& purpose) {
+  wait({{}, to, purpose});
 }
 
-void Endpoint::wait_full(Inbound& from, int64_t source, const WaitPurpose& purpose) {
-  wait({from.is_full, true, source, purpose});
+void Endpoint::wait_full(std::span<Inbound* const> from, const WaitPurpose& purpose) {
+  wait({from, {}, purpose});
 }
 
 void Endpoint::release(Inbound& from) {
   fabric_.throw_if_aborted();
   const MessageHead head = from.head;
   const bool is_from_link = from.is_from_link;
-  from.is_full.store(false);
+  const uint32_t before = from.state.exchange(0);
   if (is_from_link) {
     fabric_.link_->released(head);
-  } else {
-    fabric_.endpoint(head.source).wake_if_awaited(&from.is_full);
+  } else if ((before & Inbound::kAwaited) != 0) {
+    fabric_.endpoint(head.source).count_down();
   }
 }
 
-void Endpoint::wait(const Wait& wait) {
+void Endpoint::wait(const Awaited& awaited) {
   fabric_.throw_if_aborted();
-  if (wait.flag.load(std::memory_order_acquire) == wait.value) return;
+  size_t missing = awaited.first_missing(0);
+  if (missing == awaited.size()) return;
   const int64_t begin_ns = now_ns();
-  const int spins = fabric_.options_.may_spin ? kSpins : 0;
-  bool is_over = false;
-  for (int i = 0; i < spins && !is_over; ++i) {
-    _mm_pause();
-    is_over = wait.flag.load(std::memory_order_acquire) == wait.value;
+  if (fabric_.options_.may_spin) {
+    for (int i = 0; i < kSpins && missing < awaited.size(); ++i) {
+      _mm_pause();
+      missing = awaited.first_missing(missing);
+    }
   }
-  if (!is_over) block(wait, begin_ns);
-  *wait.purpose.wait_ns += now_ns() - begin_ns;
+  if (missing < awaited.size()) block(awaited, begin_ns);
+  *awaited.purpose.wait_ns += now_ns() - begin_ns;
 }
 
-void Endpoint::block(const Wait& wait, int64_t begin_ns) {
-  struct Awaiting {
-    std::atomic<const std::atomic<bool>*>& awaited;
-    ~Awaiting() { awaited.store(nullptr, std::memory_order_relaxed); }
-  };
+void Endpoint::block(const Awaited& awaited, int64_t begin_ns) {
   std::unique_lock lock(wait_mutex_);
-  const Awaiting awaiting{awaited_};
-  // All four accesses, here and where the flag is set, are sequentially consistent: one of the two
-  // threads sees what the other stored.
-  awaited_.store(&wait.flag);
+  missing_.store(0);
   for (;;) {
     fabric_.throw_if_aborted();
-    if (wait.flag.load() == wait.value) return;
-    const int64_t tick_ms = next_tick_ms(wait, begin_ns);
+    // Zero too early: a channel marked by a wait that threw has changed meanwhile.
+    if (missing_.load() <= 0) mark(awaited);
+    if (awaited.is_over()) return;
+    const int64_t tick_ms = next_tick_ms(awaited, begin_ns);
     if (changed_.wait_for(lock, std::chrono::milliseconds(tick_ms)) == std::cv_status::timeout) {
-      wait.purpose.look();
+      awaited.purpose.look();
     }
   }
 }
 
-int64_t Endpoint::next_tick_ms(const Wait& wait, int64_t begin_ns) {
+/// Marks the channels that are not ready and makes missing_ their number. One that changes from now
+/// on finds its mark and counts down; one that changed before is seen by who looks next. A link
+/// marks nothing: it wakes the rank.
+void Endpoint::mark(const Awaited& awaited) {
+  missing_.store(kMany);
+  int64_t count = 0;
+  for (size_t i = 0; i < awaited.size(); ++i) {
+    const bool is_receiving = i < awaited.full.size();
+    Inbound* channel =
+        is_receiving ? awaited.full[i] : awaited.sent[i - awaited.full.size()]->inbound;
+    if (channel == nullptr) continue;
+    const uint32_t unchanged = is_receiving ? 0 : Inbound::kFull;
+    uint32_t state = unchanged;
+    if (channel->state.compare_exchange_strong(state, unchanged | Inbound::kAwaited) ||
+        state == (unchanged | Inbound::kAwaited)) {
+      ++count;
+    }
+  }
+  missing_.fetch_sub(kMany - count);
+}
+
+int64_t Endpoint::next_tick_ms(const Awaited& awaited, int64_t begin_ns) {
   const int64_t limit_ms = fabric_.wait_limit_ms_.load(std::memory_order_relaxed);
   if (limit_ms < 0) return kTickMs;
   const int64_t waited_ms = (now_ns() - begin_ns) / 1'000'000;
   if (waited_ms < limit_ms) return std::min(kTickMs, limit_ms - waited_ms);
+  const size_t missing = awaited.first_missing(0);
+  if (missing == awaited.size()) return 1;  // it has come just now
   throw Error("stalled", "a peer does not come")
       .with("rank", rank_)
-      .with("peer", wait.peer)
-      .with("operation", wait.purpose.operation)
-      .with("communicator", wait.purpose.communicator)
-      .with("sequence", wait.purpose.sequence)
+      .with("peer", awaited.peer(missing))
+      .with("operation", awaited.purpose.operation)
+      .with("communicator", awaited.purpose.communicator)
+      .with("sequence", awaited.purpose.sequence)
       .with("waited_ms", waited_ms)
       .with("limit", limit_ms)
-      .rank(static_cast<int32_t>(wait.peer))
+      .rank(static_cast<int32_t>(awaited.peer(missing)))
       .subsystem("comm");
 }
 
-void Endpoint::wake_if_awaited(const std::atomic<bool>* flag) {
-  if (awaited_.load() == flag) wake();
+void Endpoint::count_down() {
+  if (missing_.fetch_sub(1) == 1) wake();
 }
 
 void Endpoint::wake() {

@@ -2,12 +2,15 @@
 // waits.
 //
 // A channel goes one way and holds one message. Its sender fills it while it is empty, its receiver
-// empties it; `is_full` hands everything else from one to the other. Both ends are made once, by
+// empties it; `state` hands everything else from one to the other. Both ends are made once, by
 // whoever needs them first, and live as long as the fabric: what another process sends before the
 // local communicator exists waits there.
 //
-// Thread: post, wait and release are called by the rank's own thread; inbound, outbound and wake by
-// any.
+// A rank that waits for several channels marks them and sleeps until the last has changed: it wakes
+// once, however many ranks share its core.
+//
+// Thread: post, wait and release are called by the rank's own thread; inbound, outbound, wake and
+// settle by any.
 #pragma once
 
 #include <atomic>
@@ -17,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 
 #include "engine/comm/fabric.h"
 #include "engine/comm/operation_ring.h"
@@ -26,15 +30,26 @@ namespace plait {
 
 /// The receiving end, in the mailbox of the destination.
 struct Inbound {
+  static constexpr uint32_t kFull = 1;
+  static constexpr uint32_t kAwaited = 2;  ///< the other side sleeps until kFull changes
+
+  /// Acquires what the other side did before.
+  bool is_full() const { return (state.load(std::memory_order_acquire) & kFull) != 0; }
+
+  int64_t source = 0;
   MessageHead head;
   const void* data = nullptr;
-  std::atomic<bool> is_full{false};
+  std::atomic<uint32_t> state{0};
   bool is_from_link = false;
   Buffer memory;  ///< for what is not read in place; grows, is never given back
 };
 
 /// The sending end, at the source.
 struct Outbound {
+  bool is_taken() const {
+    return inbound != nullptr ? !inbound->is_full() : is_sent.load(std::memory_order_acquire);
+  }
+
   int64_t destination = 0;
   Inbound* inbound = nullptr;       ///< null: the destination is reached by the link
   std::atomic<bool> is_sent{true};  ///< by the link
@@ -81,10 +96,10 @@ class Endpoint {
   void post(Outbound& to, MessageHead head, const void* data, const WaitPurpose& purpose);
   /// The same with a copy: `data` is free at once.
   void post_copy(Outbound& to, MessageHead head, const void* data, const WaitPurpose& purpose);
-  /// Until the last message posted there is no longer read.
-  void wait_sent(Outbound& to, const WaitPurpose& purpose);
-  /// Until a message is there; head and data stay until `release`.
-  void wait_full(Inbound& from, int64_t source, const WaitPurpose& purpose);
+  /// Until the last message posted to each is no longer used.
+  void wait_sent(std::span<Outbound* const> to, const WaitPurpose& purpose);
+  /// Until a message is in each; head and data stay until `release`.
+  void wait_full(std::span<Inbound* const> from, const WaitPurpose& purpose);
   void release(Inbound& from);
   /// Makes a waiting rank look again.
   void wake();
@@ -98,16 +113,12 @@ class Endpoint {
     int64_t peer;
     auto operator<=>(const ChannelKey&) const = default;
   };
-  struct Wait {
-    const std::atomic<bool>& flag;
-    bool value;  ///< that ends it
-    int64_t peer;
-    const WaitPurpose& purpose;
-  };
-  void wait(const Wait& wait);
-  void block(const Wait& wait, int64_t begin_ns);
-  int64_t next_tick_ms(const Wait& wait, int64_t begin_ns);
-  void wake_if_awaited(const std::atomic<bool>* flag);
+  struct Awaited;
+  void wait(const Awaited& awaited);
+  void block(const Awaited& awaited, int64_t begin_ns);
+  void mark(const Awaited& awaited);
+  int64_t next_tick_ms(const Awaited& awaited, int64_t begin_ns);
+  void count_down();
   void* reserve(Buffer& memory, int64_t bytes);
   void send(Outbound& to, MessageHead& head, const void* data);
   void deliver(Inbound& from, const MessageHead& head, const void* data, bool is_from_link);
@@ -119,9 +130,9 @@ class Endpoint {
   std::map<ChannelKey, Inbound> inbound_;
   std::map<ChannelKey, Outbound> outbound_;
   std::atomic<int64_t> mailbox_bytes_{0};
-  std::mutex wait_mutex_;  // held from the last look at a flag to the sleep
+  std::mutex wait_mutex_;  // held from the last look at what is awaited to the sleep
   std::condition_variable changed_;
-  std::atomic<const std::atomic<bool>*> awaited_{nullptr};
+  std::atomic<int64_t> missing_{0};  // marked channels that have not changed yet
 };
 
 }  // namespace plait

@@ -99,7 +99,7 @@ void* Fabric::place(const MessageHead& head) {
   }
   Endpoint& endpoint = this->endpoint(head.destination);
   Inbound& inbound = endpoint.inbound(head.source, head.communicator, head.lane);
-  if (inbound.is_full.load(std::memory_order_acquire)) {
+  if (inbound.is_full()) {
     throw bad_head("a message has come before the one in front of it was released", head);
   }
   return endpoint.reserve(inbound.memory, head.bytes);

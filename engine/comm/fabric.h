@@ -5,7 +5,7 @@
 // it in memory of the mailbox. Channels (source, destination, communicator, lane) are FIFO and hold
 // one message that is not yet released.
 //
-// After an abort no wait lasts, so a peer, or a link, may read a rank's buffer for a moment after
+// After an abort no wait lasts, so a peer, or a link, may use a rank's buffer for a moment after
 // that rank has left its call. Whoever frees such buffers first has all ranks of the process out of
 // their calls, and then asks `settle`.
 #pragma once

@@ -13,6 +13,12 @@ constexpr int64_t kBlock = 1024;           // floats on the stack
 constexpr int64_t kGrain = 32 * kBlock;    // elements of one task of the pool
 constexpr int64_t kCopyGrain = 256 << 10;  // bytes of one
 
+/// condition ? a : b, in words that leave no branch in a loop.
+inline uint32_t select(bool condition, uint32_t a, uint32_t b) {
+  const uint32_t mask = 0u - static_cast<uint32_t>(condition);
+  return (a & mask) | (b & ~mask);
+}
+
 // The conversions of Float16 without branches, so that loops over them become vector code. Same
 // bits as to_float and to_float16 (kernels/base/dtype.h), in flushing mode too.
 inline float widen(Float16 value) {
@@ -23,8 +29,8 @@ inline float widen(Float16 value) {
   const uint32_t infinite = shifted + (224u << 23);
   const float subnormal =
       std::bit_cast<float>(shifted + (113u << 23)) - std::bit_cast<float>(113u << 23);
-  uint32_t bits = exponent == kExponent ? infinite : normal;
-  bits = exponent == 0 ? std::bit_cast<uint32_t>(subnormal) : bits;
+  uint32_t bits = select(exponent == kExponent, infinite, normal);
+  bits = select(exponent == 0, std::bit_cast<uint32_t>(subnormal), bits);
   return std::bit_cast<float>(bits | (static_cast<uint32_t>(value.bits & 0x8000u) << 16));
 }
 inline float widen(BFloat16 value) { return to_float(value); }
@@ -39,11 +45,12 @@ inline void narrow(float value, Float16* to) {
   const uint32_t subnormal =
       std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + std::bit_cast<float>(kMagic)) -
       kMagic;
-  uint32_t bits = magnitude < 0x38800000u ? subnormal : normal;
-  bits = magnitude >= 0x47800000u ? 0x7C00u : bits;
-  bits = magnitude > 0x7F800000u ? nan : bits;
+  uint32_t bits = select(magnitude < 0x38800000u, subnormal, normal);
+  bits = select(magnitude >= 0x47800000u, 0x7C00u, bits);
+  bits = select(magnitude > 0x7F800000u, nan, bits);
   to->bits = static_cast<uint16_t>(bits | ((all >> 16) & 0x8000u));
 }
+inline void narrow(float value, float* to) { *to = value; }
 inline void narrow(float value, BFloat16* to) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
@@ -56,42 +63,45 @@ struct Sum {
 };
 struct Maximum {
   static float combine(float largest, float next) {
-    const float larger = largest > next ? largest : next;  // next when one of them is NaN
-    return largest == largest ? larger : largest;
+    // A NaN that comes is taken, for it is not less; one that is there stays.
+    return std::bit_cast<float>(select((next < largest) | (largest != largest),
+                                       std::bit_cast<uint32_t>(largest),
+                                       std::bit_cast<uint32_t>(next)));
   }
 };
 
-/// One block of 1 ≤ count ≤ kBlock elements from `first`.
+/// values[i] ← the combination of all parts at first + i.
 template <class Rule, class T>
-void combine_block(const OrderedParts& in, int64_t first, int64_t count, T* to) {
-  float values[kBlock];
+void combine_block(const OrderedParts& in, int64_t first, int64_t count, float* values) {
   const auto part = [&](int64_t member) {
     return reinterpret_cast<const T*>(in.parts[member]) + first;
   };
+  const T* __restrict left = part(0);
   if (in.members == 1) {
-    std::memmove(to + first, part(0), static_cast<size_t>(count) * sizeof(T));
+    for (int64_t i = 0; i < count; ++i) values[i] = widen(left[i]);
     return;
   }
-  const T* __restrict left = part(0);
   const T* __restrict right = part(1);
   for (int64_t i = 0; i < count; ++i) values[i] = Rule::combine(widen(left[i]), widen(right[i]));
   for (int64_t member = 2; member < in.members; ++member) {
     const T* __restrict next = part(member);
     for (int64_t i = 0; i < count; ++i) values[i] = Rule::combine(values[i], widen(next[i]));
   }
-  if constexpr (std::is_same_v<T, float>) {
-    std::memcpy(to + first, values, static_cast<size_t>(count) * sizeof(float));
-  } else {
-    T* __restrict out = to + first;
-    for (int64_t i = 0; i < count; ++i) narrow(values[i], out + i);
-  }
 }
 
 template <class Rule, class T>
-void combine_all(const OrderedParts& in, char* to, ThreadPool* pool) {
+void combine_all(const OrderedParts& in, ThreadPool* pool) {
   const auto range = [&](int64_t first, int64_t last, int) {
+    float values[kBlock];
+    T rounded[kBlock];
     for (int64_t at = first; at < last; at += kBlock) {
-      combine_block<Rule, T>(in, at, std::min(kBlock, last - at), reinterpret_cast<T*>(to));
+      const int64_t count = std::min(kBlock, last - at);
+      combine_block<Rule, T>(in, at, count, values);
+      for (int64_t i = 0; i < count; ++i) narrow(values[i], rounded + i);
+      for (int64_t copy = 0; copy < in.copies; ++copy) {
+        std::memcpy(reinterpret_cast<T*>(in.targets[copy]) + at, rounded,
+                    static_cast<size_t>(count) * sizeof(T));
+      }
     }
   };
   if (pool == nullptr || in.elements <= kGrain) {
@@ -103,22 +113,22 @@ void combine_all(const OrderedParts& in, char* to, ThreadPool* pool) {
 
 }  // namespace
 
-void ordered_sum(const OrderedParts& in, char* to, ThreadPool* pool) {
+void ordered_sum(const OrderedParts& in, ThreadPool* pool) {
   switch (in.dtype) {
     case DType::kFloat32:
-      return combine_all<Sum, float>(in, to, pool);
+      return combine_all<Sum, float>(in, pool);
     case DType::kBFloat16:
-      return combine_all<Sum, BFloat16>(in, to, pool);
+      return combine_all<Sum, BFloat16>(in, pool);
     case DType::kFloat16:
-      return combine_all<Sum, Float16>(in, to, pool);
+      return combine_all<Sum, Float16>(in, pool);
     default:
       check(false, "sums over ranks are of float32, bfloat16 or float16");
   }
 }
 
-void ordered_maximum(const OrderedParts& in, char* to, ThreadPool* pool) {
+void ordered_maximum(const OrderedParts& in, ThreadPool* pool) {
   check(in.dtype == DType::kFloat32, "maxima over ranks are of float32");
-  combine_all<Maximum, float>(in, to, pool);
+  combine_all<Maximum, float>(in, pool);
 }
 
 void parallel_copy(void* to, const void* from, int64_t bytes, ThreadPool* pool) {

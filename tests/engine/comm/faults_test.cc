@@ -173,7 +173,6 @@ TEST_CASE("an abort ends every wait at once with the error of its origin", "[com
     const Outcomes outcomes = run_ranks(
         {fabric.get()},
         [&](int64_t rank) {
-          Communicator group(fabric->endpoint(rank), "world", 1, first_ranks(kWorld), nullptr);
           std::vector<float>& buffer = buffers[static_cast<size_t>(rank)];
           if (rank == 0) {
             std::this_thread::sleep_for(std::chrono::milliseconds(60));
@@ -181,6 +180,8 @@ TEST_CASE("an abort ends every wait at once with the error of its origin", "[com
             fabric->abort(Error("nonfinite_loss", "a value").with("step", 7).rank(0));
             return;
           }
+          Communicator group(fabric->endpoint(rank), "pair", static_cast<uint32_t>(rank), {0, rank},
+                             nullptr);
           try {
             if (rank == 1) group.receive(0, Lane::kForward, {0, 0}, view_of(buffer));
             if (rank == 2) {

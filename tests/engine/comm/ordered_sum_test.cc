@@ -17,10 +17,18 @@ std::vector<T> sum_of(const std::vector<std::vector<T>>& parts) {
   for (const std::vector<T>& part : parts) {
     pointers.push_back(reinterpret_cast<const char*>(part.data()));
   }
-  std::vector<T> to(parts.front().size());
-  ordered_sum({pointers.data(), static_cast<int64_t>(parts.size()), static_cast<int64_t>(to.size()),
-               DTypeOf<T>::value},
-              reinterpret_cast<char*>(to.data()), nullptr);
+  std::vector<T> to(parts.front().size()), other(to.size());
+  char* const targets[] = {reinterpret_cast<char*>(to.data()),
+                           reinterpret_cast<char*>(other.data())};
+  OrderedParts in;
+  in.parts = pointers.data();
+  in.members = static_cast<int64_t>(parts.size());
+  in.targets = targets;
+  in.copies = 2;
+  in.elements = static_cast<int64_t>(to.size());
+  in.dtype = DTypeOf<T>::value;
+  ordered_sum(in, nullptr);
+  CHECK(std::memcmp(to.data(), other.data(), to.size() * sizeof(T)) == 0);
   return to;
 }
 
