@@ -23,6 +23,7 @@ function(plait_test name)
   add_executable(${name} ${TEST_SOURCES} $<TARGET_OBJECTS:test_main>)
   target_link_libraries(${name} PRIVATE plait_flags ${TEST_ROOMS} ${TEST_LINK})
   target_compile_options(${name} PRIVATE -O1)  # their own code: quick to build matters more
+  target_precompile_headers(${name} REUSE_FROM test_header)
   if(NOT TEST_TIMEOUT)
     set(TEST_TIMEOUT 300)
   endif()

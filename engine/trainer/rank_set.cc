@@ -12,6 +12,9 @@ namespace {
 /// How long a call waits for ranks to notice an abort.
 constexpr int64_t kAbortGraceMs = 900;
 
+/// How long a link may take to let go of what it was given.
+constexpr int64_t kSettleMs = 1000;
+
 /// How long the processes that are left may take to agree on what they report.
 constexpr int64_t kVerdictMs = 500;
 
@@ -50,6 +53,8 @@ RankSet::~RankSet() {
             .rank(static_cast<int32_t>(options_.world->options().first_rank)));
   }
   crew_.reset();  // ends the parts that may still run
+  // A link may look at the ranks' buffers for a moment longer.
+  if (options_.world->is_complete()) options_.world->fabric().settle(kSettleMs);
   leaders_.reset();
   ranks_.clear();
 }

@@ -1,0 +1,2 @@
+// Carries the precompiled header of the test programs.
+int main() { return 0; }
