@@ -39,7 +39,7 @@ ControlDriver::ControlDriver(const ControlOptions& options, uint64_t epoch,
   }
 }
 
-ControlDriver::~ControlDriver() {
+void ControlDriver::stop() {
   is_stopping_.store(true, std::memory_order_release);
   waker_->wake();
   if (thread_.joinable()) thread_.join();

@@ -28,13 +28,15 @@ class ControlDriver {
   ControlDriver(const ControlOptions& options, uint64_t epoch,
                 std::vector<std::unique_ptr<FrameChannel>> channels, Net& net, Clock& clock,
                 std::function<void(const Error&)> on_verdict);
-  /// Ends the thread within a tick, whatever the others do.
-  ~ControlDriver();
+  ~ControlDriver() { stop(); }
   ControlDriver(const ControlDriver&) = delete;
   ControlDriver& operator=(const ControlDriver&) = delete;
 
   /// `early`: frames that came before, by process.
   void start(const std::vector<std::pair<size_t, Frame>>& early, ThreadHooks hooks);
+
+  /// Ends the thread within a tick, whatever the others do. No other call comes then but `abort`.
+  void stop();
 
   std::vector<std::string> exchange(const std::string& name, const std::string& value,
                                     int64_t timeout_ms);

@@ -13,7 +13,7 @@ constexpr int64_t kFirstWaitNs = 20 * kMs, kLongestWaitNs = 500 * kMs;
 constexpr int64_t kTryNextNs = 2000 * kMs;
 constexpr int64_t kTellNs = 200 * kMs;
 constexpr int64_t kReasonNs = 300 * kMs;  // for the reason why a data connection closed
-constexpr size_t kMostStrangers = 1024;
+constexpr int64_t kMostStrangers = 256;
 // Who leaves the store so shortly before the end has given up as well: it is not what was missing.
 constexpr int64_t kNearEndNs = 1000 * kMs;
 
@@ -47,19 +47,24 @@ int64_t Rendezvous::accepted(const std::string& from, int64_t now_ns) {
   made.since_ns = now_ns;
   made.ours = random_bytes();
   send(made.number, FrameKind::kChallenge, made.ours);
-  size_t strangers = 0;
+  int64_t strangers = 0;
   for (const Connection& one : connections_) {
     if (one.is_accepted && one.stage == Stage::kChallenged) ++strangers;
   }
-  if (strangers >= kMostStrangers) {
-    const auto oldest = std::find_if(connections_.begin(), connections_.end(), [](const auto& c) {
-      return c.is_accepted && c.stage == Stage::kChallenged;
-    });
-    ++dropped_;
-    drop(oldest->number);
-  }
+  // Each process comes three times at most.
+  if (strangers >= kMostStrangers + 3 * cards_.own().world) drop_stranger();
   connections_.push_back(made);
   return made.number;
+}
+
+bool Rendezvous::drop_stranger() {
+  for (const Connection& one : connections_) {
+    if (!one.is_accepted || one.stage != Stage::kChallenged) continue;
+    ++dropped_;
+    drop(one.number);
+    return true;
+  }
+  return false;
 }
 
 void Rendezvous::connected(int64_t connection, const std::string& to) {

@@ -66,6 +66,8 @@ class Rendezvous {
   void closed(int64_t connection, int64_t now_ns, const Error* why = nullptr);
   void garbled(int64_t connection, FrameFault fault, int64_t now_ns);
   void time(int64_t now_ns);
+  /// Makes room by dropping whoever has been unknown for longest; false: nobody is.
+  bool drop_stranger();
   /// Ends the meeting for all.
   void fail(const Error& error);
   /// Leaves it: the others learn that this process is lost.

@@ -25,14 +25,15 @@ Connections RendezvousDriver::run(Rendezvous* meeting) {
     if (meeting->state() == Rendezvous::State::kFailed) throw meeting->error();
     if (meeting->state() == Rendezvous::State::kComplete) return collect(*meeting);
     if (is_aborted_.exchange(false)) {
-      meeting->abandon(Error("aborted", "the meeting was ended by its host").subsystem("engine/comm"));
+      meeting->abandon(
+          Error("aborted", "the meeting was ended by its host").subsystem("engine/comm"));
       continue;
     }
     wait();
     try {
       accept_all(meeting);
     } catch (const Error& error) {
-      meeting->fail(error);
+      if (!meeting->drop_stranger()) meeting->fail(error);
     }
     std::vector<int64_t> numbers;
     for (const auto& [number, entry] : entries_) numbers.push_back(number);

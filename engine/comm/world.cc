@@ -69,8 +69,9 @@ class ProcessWorld final : public World {
     if (options_.local_ranks == options_.world) complete_alone();
   }
   ~ProcessWorld() override {
-    if (fabric_ != nullptr) fabric_->set_on_abort({});
-    control_.reset();  // its thread may still call the fabric
+    if (control_ == nullptr) return;
+    fabric_->set_on_abort({});
+    control_->stop();  // its thread calls the fabric; a link's thread may still call it
   }
 
   std::string card() override {
@@ -146,7 +147,7 @@ class ProcessWorld final : public World {
   int64_t own_peer_ = 0;
   std::vector<std::unique_ptr<Socket>> data_;
   std::unique_ptr<Fabric> fabric_;
-  std::unique_ptr<ControlDriver> control_;
+  std::shared_ptr<ControlDriver> control_;
 };
 
 Card ProcessWorld::make_card() {
@@ -323,12 +324,13 @@ void ProcessWorld::complete(Rendezvous* meeting, Connections connections) {
   control.settle_ns = std::clamp(options_.frozen_ms / 4, kShortestSettleMs, kLongestSettleMs) * kMs;
   control.desync_ns = options_.desync_ms * kMs;
   Fabric* const carrier = fabric.get();
-  auto driver = std::make_unique<ControlDriver>(
+  auto driver = std::make_shared<ControlDriver>(
       control, epoch_of(meeting->cards()), std::move(connections.control), net_, env_.clock,
       [carrier](const Error& error) { carrier->abort(error); });
   driver->start(meeting->take_early(), options_.hooks);
-  ControlDriver* const channel = driver.get();
-  carrier->set_on_abort([channel](const Error& error) { channel->abort(error); });
+  carrier->set_on_abort([channel = std::weak_ptr(driver)](const Error& error) {
+    if (const auto driver = channel.lock()) driver->abort(error);
+  });
 
   cards_ = meeting->cards();
   peers_ = std::move(peers);

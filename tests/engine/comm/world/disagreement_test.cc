@@ -218,6 +218,39 @@ TEST_CASE("a stranger who says nothing does not hold the meeting up", "[world]")
   CHECK(worlds[0]->dropped() == 20);
 }
 
+TEST_CASE("strangers can not use up all descriptors", "[world]") {
+  const Worlds worlds = make_worlds({world_options(2, 0, 1), world_options(2, 1, 1)});
+  const std::string address = free_address();
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  std::vector<std::unique_ptr<Socket>> strangers;
+  const auto endings = run_each({
+      [&] { worlds[0]->join_tcp(address, 20'000); },
+      [&] {
+        sleep_ms(200);
+        // Half of what is left is for the strangers' own ends, so the other half is used up too.
+        const rlimit few{256, before.rlim_max};
+        setrlimit(RLIMIT_NOFILE, &few);
+        for (int i = 0; i < 200; ++i) {
+          try {
+            strangers.push_back(posix_net().connect(address, 1000));
+          } catch (const Error&) {
+            break;
+          }
+        }
+        sleep_ms(200);
+        strangers.resize(strangers.size() / 2);
+        worlds[1]->join_tcp(address, 20'000);
+      },
+  });
+  setrlimit(RLIMIT_NOFILE, &before);
+  for (const Ending& ending : endings) {
+    INFO(ending.error.message());
+    CHECK(ending.word == "");
+  }
+  CHECK(worlds[0]->dropped() > 0);
+}
+
 TEST_CASE("an abort ends a meeting that waits", "[world]") {
   const Held before = held_now();
   {
