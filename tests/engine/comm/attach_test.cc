@@ -38,7 +38,8 @@ struct Attached {
 
 /// One process for each transport; `poor` is the memory of the last one.
 Attached attach_all(const std::vector<std::string>& hosts,
-                    const std::vector<std::string>& transports, SharedMemory* poor = nullptr) {
+                    const std::vector<std::string>& transports, SharedMemory* poor = nullptr,
+                    const std::string& plugins = "/nonexistent") {
   FakeMeeting meeting(hosts);
   Log log(posix_env().clock);
   Attached result;
@@ -53,7 +54,7 @@ Attached attach_all(const std::vector<std::string>& hosts,
       const bool is_poor = poor != nullptr && i + 1 == hosts.size();
       try {
         attach_link(*worlds[i], {posix_env().clock, posix_net(),
-                                 is_poor ? *poor : posix_shared_memory(), "/nonexistent"});
+                                 is_poor ? *poor : posix_shared_memory(), plugins});
       } catch (const Error& error) {
         result.errors[i] = error;
       }
@@ -120,6 +121,12 @@ TEST_CASE("a plug-in that is not installed is not_built with the reason", "[link
   const Attached refused = attach_all({"a", "a"}, {"mpi", "mpi"});
   check_refused(refused, "not_built");
   CHECK(refused.errors[1]->message().find("/nonexistent/libplait_mpi.so") != std::string::npos);
+}
+
+TEST_CASE("a plug-in of another build is version_mismatch", "[links]") {
+  const Attached refused = attach_all({"a", "a"}, {"mpi", "mpi"}, nullptr, PLAIT_OTHER_PLUGINS);
+  check_refused(refused, "version_mismatch");
+  CHECK(refused.errors[0]->message().find("another build") != std::string::npos);
 }
 
 }  // namespace plait::test
