@@ -19,12 +19,13 @@ constexpr const char* kOverview =
   plait eval CONFIG --load DIR       loss and perplexity on the evaluation data
   plait generate CONFIG --load DIR --prompt TEXT
                                      sampled text
+  plait trace CONFIG                 a Chrome trace of a few steps, and the idle share
   plait inspect PATH                 what a token file or a checkpoint holds
   plait convert export PATH DIR      weights to a Hugging Face directory
   plait help keys [PREFIX]           the configuration keys
   plait help COMMAND                 the options of a command
 
-Also: verify, convert import, convert reshard, plan, measure-links, trace.
+Also: verify, convert import, convert reshard, plan, measure-links.
 CONFIG is a JSON file of keys; --set key=value overrides it. Results go to stdout, all else
 to stderr. Exit codes: 0 done, 1 failed, 2 usage, 3 stopped on request, 4 a peer or the
 engine was lost, 5 damaged data, 130 second signal.)";
@@ -194,6 +195,13 @@ class Grammar {
     CLI::App* trace = add("trace", "train a few steps and write a Chrome trace", run_trace);
     add_config(trace);
     add_place(trace);
+    CLI::Option* merge = trace
+                             ->add_option("--merge", options_.merge_paths,
+                                          "name the first operation that differs between these "
+                                          "reports \"operations\"")
+                             ->excludes(trace->get_option("CONFIG"));
+    trace->add_flag("--simulate", options_.is_simulate, "draw the planner's timeline instead")
+        ->excludes(merge);
   }
 
   /// The innermost sub-command that was named.

@@ -1,4 +1,4 @@
-// plait plan, measure-links and trace: layouts and where their time goes.
+// plait plan and measure-links: layouts and what links can do.
 #include "bindings/cli/commands.h"
 #include "bindings/cli/session.h"
 #include "bindings/cli/text.h"
@@ -65,15 +65,6 @@ int run_measure_links(Host& host) {
     return plait_group_measure(group.get(), host.options.what.c_str(), -1, out, err);
   }));
   return kExitDone;
-}
-
-int run_trace(Host& host) {
-  const Context context = open_context(host);
-  const Config config = make_config(host, context);
-  if (host.options.is_print_config) return print_config(host, config), kExitDone;
-  // Tracing has no function of its own, and the library takes its keys whether it traces or not.
-  throw Failure(PLAIT_UNIMPLEMENTED, "not_built", "tracing is not in this build")
-      .with("feature", "trace");
 }
 
 }  // namespace plait::cli

@@ -22,7 +22,9 @@ struct Options {
   std::string tokenizer = "byte", vocab;
   std::string prompt;
   bool has_prompt = false;
-  std::string what = "all";   ///< of measure-links
+  std::string what = "all";  ///< of measure-links
+  bool is_simulate = false;  ///< of trace
+  std::vector<std::string> merge_paths;
   std::string topic, prefix;  ///< of help
   PlaceWishes place;
   std::string launcher;  ///< of --from-env, empty when it is not given

@@ -26,6 +26,26 @@ void OperationRing::end(uint64_t number, int64_t end_ns) {
   if (record.number != number || number >= count_) return;  // overwritten since
   record.end_ns = end_ns;
   record.is_complete = true;
+  if (!is_tracing_ || !record.is_communication) return;
+  if (traced_.size() < trace_capacity_) {
+    traced_.push_back(record);
+  } else {
+    ++untraced_;
+  }
+}
+
+void OperationRing::trace(int64_t capacity) {
+  std::vector<OperationRecord> room;
+  room.reserve(static_cast<size_t>(capacity));
+  const std::lock_guard lock(mutex_);
+  traced_.swap(room);
+  trace_capacity_ = static_cast<size_t>(capacity);
+  untraced_ = 0;
+}
+
+void OperationRing::set_tracing(bool is_tracing) {
+  const std::lock_guard lock(mutex_);
+  is_tracing_ = is_tracing;
 }
 
 std::vector<OperationRecord> OperationRing::recent() const {

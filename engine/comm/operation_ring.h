@@ -31,10 +31,23 @@ class OperationRing {
   /// Oldest first. Any thread.
   std::vector<OperationRecord> recent() const;
 
+  /// Makes room for `capacity` more records of communication, whatever the ring holds; records that
+  /// were kept so are dropped. 0 gives the room back.
+  void trace(int64_t capacity);
+  /// Whether communication that ends from now on is kept there.
+  void set_tracing(bool is_tracing);
+  /// What was kept, in the order of its ends. Read it while the rank is out of its calls.
+  const std::vector<OperationRecord>& traced() const { return traced_; }
+  /// Records for which there was no room.
+  int64_t untraced() const { return untraced_; }
+
  private:
-  mutable std::mutex mutex_;  // guards both
-  std::vector<OperationRecord> entries_;
+  mutable std::mutex mutex_;  // guards all
+  std::vector<OperationRecord> entries_, traced_;
   uint64_t count_ = 0;
+  size_t trace_capacity_ = 0;
+  int64_t untraced_ = 0;
+  bool is_tracing_ = false;
 };
 
 }  // namespace plait

@@ -18,6 +18,22 @@ bool belongs(ListPart part, Operation operation, bool is_after_step) {
   return (closes_step(operation) || is_after_step) == (part == ListPart::kClose);
 }
 
+/// While it lives, the ring keeps the communication of a traced run.
+class Tracing {
+ public:
+  Tracing(OperationRing* ring, bool is_traced) : ring_(is_traced ? ring : nullptr) {
+    if (ring_ != nullptr) ring_->set_tracing(true);
+  }
+  ~Tracing() {
+    if (ring_ != nullptr) ring_->set_tracing(false);
+  }
+  Tracing(const Tracing&) = delete;
+  Tracing& operator=(const Tracing&) = delete;
+
+ private:
+  OperationRing* ring_;
+};
+
 }  // namespace
 
 struct Executor::Running {
@@ -188,7 +204,9 @@ void Executor::run_one(const Running& running, const Instruction& instruction, R
   execute(running, instruction, result);
   const int64_t end = options_.clock->now_ns();
   options_.ring->end(number, end);
-  if (trace_.size() < trace_capacity_) trace_.push_back({instruction, begin, end});
+  if (running.arguments.traced_step != 0) {
+    keep({instruction, running.arguments.traced_step, begin, end});
+  }
   const int64_t spent = end - begin;
   switch (instruction.operation) {
     case Operation::kForward:
@@ -214,6 +232,7 @@ RunResult Executor::run(OpContext& context, const std::vector<Instruction>& list
   RunResult result;
   result.sum = arguments.start;
   const Running running{context, arguments};
+  const Tracing tracing(options_.ring, arguments.traced_step != 0);
   bool is_after_step = false;
   for (const Instruction& instruction : list) {
     if (belongs(arguments.part, instruction.operation, is_after_step)) {
@@ -224,10 +243,21 @@ RunResult Executor::run(OpContext& context, const std::vector<Instruction>& list
   return result;
 }
 
-void Executor::trace(int64_t capacity) {
-  trace_capacity_ = static_cast<size_t>(capacity);
-  trace_.clear();
-  trace_.reserve(trace_capacity_);
+void Executor::keep(const TraceEvent& event) {
+  if (trace_.size() < trace_capacity_) {
+    trace_.push_back(event);
+  } else {
+    ++untraced_;
+  }
+}
+
+void Executor::trace(const TraceRoom& room) {
+  std::vector<TraceEvent> events;
+  events.reserve(static_cast<size_t>(room.instructions));
+  options_.ring->trace(room.operations);
+  trace_.swap(events);
+  trace_capacity_ = static_cast<size_t>(room.instructions);
+  untraced_ = 0;
 }
 
 }  // namespace plait

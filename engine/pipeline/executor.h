@@ -47,6 +47,7 @@ struct RunArguments {
   bool is_accumulating = false;  ///< gradients of earlier calls are kept
   LossSum start;                 ///< of earlier calls: micro-batches add to it one by one
   bool is_headless = false;      ///< the residual stream alone, no loss
+  int64_t traced_step = 0;       ///< number of the step for the trace; 0: nothing is kept
   float* losses = nullptr;       ///< [m·b·s]: each row's loss, or null
 };
 
@@ -73,7 +74,14 @@ class StepHandler {
 /// A finished instruction of a traced step.
 struct TraceEvent {
   Instruction instruction;
+  int64_t step = 0;
   int64_t begin_ns = 0, end_ns = 0;
+};
+
+/// How much a trace of one rank may hold.
+struct TraceRoom {
+  int64_t instructions = 0;
+  int64_t operations = 0;  ///< communication within them, kept by the ring
 };
 
 class Executor {
@@ -93,9 +101,11 @@ class Executor {
   RunResult run(OpContext& context, const std::vector<Instruction>& list,
                 const RunArguments& arguments);
 
-  /// From now on finished instructions are kept, at most `capacity` of them; 0: not.
-  void trace(int64_t capacity);
+  /// Makes room for the trace of coming runs and drops what was kept; none gives the room back. No
+  /// run is under way. What finds no room is left out and counted.
+  void trace(const TraceRoom& room);
   const std::vector<TraceEvent>& traced() const { return trace_; }
+  int64_t untraced() const { return untraced_; }
 
  private:
   struct SlotBuffers {
@@ -116,11 +126,13 @@ class Executor {
   void transfer(const Running& running, const Instruction& instruction);
   void close(const Instruction& instruction, const RunResult& result);
   void run_one(const Running& running, const Instruction& instruction, RunResult* result);
+  void keep(const TraceEvent& event);
 
   Options options_;
   std::vector<std::vector<SlotBuffers>> slots_;  // [chunk][slot]
   std::vector<TraceEvent> trace_;
   size_t trace_capacity_ = 0;
+  int64_t untraced_ = 0;
 };
 
 }  // namespace plait

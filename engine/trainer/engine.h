@@ -89,7 +89,10 @@ class Engine {
   virtual void attach_dataset(std::string_view role, std::shared_ptr<const Dataset> dataset,
                               int64_t timeout_ms) = 0;
 
-  /// A run-time key; effective when the next call opens.
+  /// A run-time key; effective when the next call opens. trace.steps begins a trace of so many
+  /// steps: memory for them and a file in trace.directory are tried here. When the last one has
+  /// ended, its call writes the file; what fails then stands in report "trace" and in the log, and
+  /// is no error of the step.
   virtual void set(std::string_view key, const char* value) = 0;
   virtual void set_property(Property property) = 0;
   virtual double counter(std::string_view name) const = 0;      ///< any thread

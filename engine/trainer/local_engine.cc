@@ -12,13 +12,6 @@
 namespace plait {
 namespace {
 
-void check_trace(const TraceConfig& trace) {
-  if (trace.steps == 0 && trace.directory.empty()) return;
-  throw Error("not_built", "traces of steps are not part of this build")
-      .with("feature", "trace")
-      .with("key", trace.steps != 0 ? "trace.steps" : "trace.directory");
-}
-
 /// What the engine can not do is refused by name, before anything is made.
 void check_built(const Settings& settings, const World& world) {
   const LayoutConfig& layout = settings.layout;
@@ -67,9 +60,10 @@ LocalEngine::LocalEngine(const Config& config, const EngineOptions& options)
     : config_(config),
       settings_(make_settings(config)),
       options_(options),
+      trace_(*options.env, options.log, options.world->options().first_rank),
       ranks_(settings_, options) {
-  check_trace(settings_.trace);
   check_built(settings_, *options.world);
+  if (settings_.trace.steps > 0) trace_.check_directory(settings_.trace.directory);
   local_data_ = data_coordinates(settings_.layout, options.world->options());
 }
 
@@ -83,6 +77,7 @@ void LocalEngine::start(int64_t timeout_ms) {
     generators_.emplace_back(ranks_.rank(local).holds_loss() ? settings_.model.vocab_size : 0);
   }
   make_reports();
+  if (settings_.trace.steps > 0) trace_.begin(ranks_, settings_.trace.steps);
   if (options_.log == nullptr) return;
   options_.log->write(LogLevel::kInfo, static_cast<int32_t>(ranks_.rank(0).rank()),
                       "engine/trainer",
@@ -140,11 +135,15 @@ void LocalEngine::set(std::string_view key, const char* value) {
   changed.set(key, value);
   plait::check(changed);
   Settings settings = make_settings(changed);
-  check_trace(settings.trace);
+  const bool begins_trace = key == "trace.steps";
+  const bool is_traced = begins_trace ? settings.trace.steps > 0 : trace_.is_on();
+  if (is_traced) trace_.check_directory(settings.trace.directory);
+  if (begins_trace) trace_.begin(ranks_, settings.trace.steps);
   const std::lock_guard lock(mutex_);
   config_ = std::move(changed);
   settings_.evaluate = settings.evaluate;
   settings_.generate = settings.generate;
+  settings_.trace = settings.trace;
   settings_.checkpoint = settings.checkpoint;
 }
 

@@ -11,6 +11,7 @@
 #include "engine/trainer/generator.h"
 #include "engine/trainer/host_rows.h"
 #include "engine/trainer/rank_set.h"
+#include "engine/trainer/step_trace.h"
 #include "engine/trainer/tensor_access.h"
 
 namespace plait {
@@ -99,6 +100,7 @@ class LocalEngine final : public Engine {
   void call_evaluation(const char* name, FunctionRef<void()> prepare, int64_t timeout_ms);
   void run_generation(Rank& rank, int64_t local);
   Outcome finish_update(Metrics* metrics);
+  Outcome end_update(const Update& update, Metrics* metrics);
   [[noreturn]] void throw_nonfinite(const Update& update);
   void fill_step_metrics(const Update& update, Metrics* metrics) const;
   void fill_time_metrics(Metrics* metrics) const;
@@ -132,6 +134,7 @@ class LocalEngine final : public Engine {
   std::vector<TensorEntry> entries_;
   std::map<std::string, std::string, std::less<>> fixed_reports_;
   std::vector<Generator> generators_;  // by local rank
+  StepTrace trace_;
   RankSet ranks_;
 };
 

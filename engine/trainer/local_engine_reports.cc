@@ -121,8 +121,12 @@ std::string LocalEngine::operations_report() const {
                    .field("state", entry.is_complete ? "done" : "open")
                    .text());
     }
+    const Rank& rank = ranks_.rank(local);
     ranks.add(JsonObject()
-                  .field("rank", ranks_.rank(local).rank())
+                  .field("rank", rank.rank())
+                  .field("tensor", rank.at().tensor)
+                  .field("pipeline", rank.at().pipeline)
+                  .field("data", rank.at().data)
                   .raw("operations", rows.text())
                   .text());
   }
@@ -196,6 +200,7 @@ std::string LocalEngine::report(std::string_view kind) const {
   }
   if (kind == "operations") return operations_report();
   if (kind == "properties") return properties_report();
+  if (kind == "trace") return trace_.report();
   const auto fixed = fixed_reports_.find(kind);
   if (fixed != fixed_reports_.end()) return fixed->second;
   throw Error("argument", "no such report").with("kind", kind);

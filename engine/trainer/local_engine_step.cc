@@ -132,6 +132,7 @@ void LocalEngine::run_gradients(Rank& rank, int64_t local, ListPart part) {
   arguments.part = part;
   arguments.gradient_scale = rank.gradient_seed();
   arguments.is_training = true;
+  arguments.traced_step = trace_.is_on() ? totals_.step + 1 : 0;
   const int64_t waited = rank.communication_ns();
   const int64_t count =
       part == ListPart::kClose ? pending_.micro_batches : micro_batches(request_.rows);
@@ -214,6 +215,7 @@ Outcome LocalEngine::forward_backward(const Batch& batch, int64_t timeout_ms, Me
     pending_ = before;
     throw;
   }
+  if (trace_.is_on()) trace_.end_call(ranks_);
   pending_.has_gradients = true;
   pending_.sums = request_.total;
   pending_.micro_batches = micro_batches(request_.rows);
@@ -276,9 +278,17 @@ void LocalEngine::throw_nonfinite(const Update& update) {
       .subsystem("engine/optimizer");
 }
 
-/// Takes the decision of the ranks into the totals, or turns it into an error that leaves them.
+/// Ends a step and then, out of its time, the trace of it.
 Outcome LocalEngine::finish_update(Metrics* metrics) {
-  const Update update = ranks_.rank(0).update();
+  struct TraceEnd {
+    LocalEngine& engine;
+    ~TraceEnd() { engine.trace_.end_step(engine.ranks_, engine.settings_.trace.directory); }
+  } const trace_end{*this};
+  return end_update(ranks_.rank(0).update(), metrics);
+}
+
+/// Takes the decision of the ranks into the totals, or turns it into an error that leaves them.
+Outcome LocalEngine::end_update(const Update& update, Metrics* metrics) {
   if (update.kind == Update::Kind::kNonfinite || update.kind == Update::Kind::kScaleExhausted) {
     throw_nonfinite(update);
   }

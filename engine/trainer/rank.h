@@ -110,9 +110,13 @@ class Rank final : private StepHandler {
   /// {first layer, layers} of each chunk.
   const std::vector<std::pair<int64_t, int64_t>>& layers() const { return layers_; }
   Executor& executor() { return *executor_; }
+  const Executor& executor() const { return *executor_; }
   const OperationRing& ring() const;
   const MemoryLedger& ledger() const { return device_->ledger(); }
   Device& device() { return *device_; }
+  /// Of a whole global batch.
+  const ScheduleShape& shape() const { return shape_; }
+  /// Of the last call with gradients.
   const Schedule& schedule() const { return schedule_; }
   int64_t longest_window() const { return longest_window_; }
   std::vector<std::pair<std::string, std::string>> kernel_names();

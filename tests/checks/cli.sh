@@ -141,13 +141,57 @@ judge $? "nothing was made of the refused checkpoint"
 expect 1 'UNIMPLEMENTED: not_built: .*feature=world world=2' "two ranks are refused by name" train config.json --set layout.data=2
 expect 1 'UNIMPLEMENTED: not_built: .*feature=planner' "plan" plan config.json --world 4
 expect 1 'UNIMPLEMENTED: not_built: .*feature=measure' "measure-links" measure-links
-expect 1 'UNIMPLEMENTED: not_built: .*feature=trace' "trace" trace config.json
+expect 1 'UNIMPLEMENTED: not_built: .*feature=planner' "trace --simulate" trace config.json --simulate
 run train config.json --set model.layers=x --json
 [ $? = 2 ] && check 'e = json.load(open("out"))["error"]; assert (e["name"], e["details"]["key"]) == ("INVALID_ARGUMENT", "model.layers")'
 judge $? "an error as a JSON object"
 run train config.json --bogus --json
 [ $? = 2 ] && json_lines out
 judge $? "a usage error as a JSON object"
+
+mkdir traces
+pipeline=(--set layout.pipeline=2 --set layout.micro_batch=2)
+run trace config.json "${pipeline[@]}" --set trace.directory=traces --quiet &&
+  [ "$(head -n 1 out)" = traces/trace-0.json ] && grep -q '^idle share 0\.[0-9]* (formula 0\.111)$' out &&
+  [ "$(ls traces)" = trace-0.json ] && check '
+events = json.load(open("traces/trace-0.json"))["traceEvents"]
+names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+assert names == {0: "rank 0 (tensor 0 pipeline 0 data 0)", 1: "rank 1 (tensor 0 pipeline 1 data 0)"}
+for lane in names:
+    own = [e for e in events if e["ph"] == "X" and e["tid"] == lane]
+    assert sorted({e["args"]["step"] for e in own if "step" in e["args"]}) == [2, 3, 4]
+    assert [e["name"] for e in own if e["name"].startswith("forward")] == [f"forward {i} {lane}" for i in range(8)] * 3'
+judge $? "trace writes a lane for each rank and prints the idle share"
+run trace config.json "${pipeline[@]}" --set trace.steps=1 --json && json_lines out && check '
+trace = json.load(open("out"))["trace"]
+assert trace["steps"] == 1 and trace["files"] == ["./trace-0.json"] and len(trace["ranks"]) == 2 and 0 < trace["idle_share"] < 1
+json.load(open("trace-0.json"))'
+judge $? "trace --json; the directory is . where none is set"
+expect 2 'NOT_FOUND: no_file: .*key=trace.directory' "a directory that is not there" trace config.json --set trace.directory=nowhere
+expect 1 'RESOURCE_EXHAUSTED: too_large: .*key=trace.steps' "more steps than memory" trace config.json --set trace.steps=10000000
+expect 2 'INVALID_ARGUMENT: argument: .*key=data.train' "trace needs data" trace config.json --set data.train=
+python3 - <<'END'
+import json
+def rank(number, last):
+    names = ["tensor all_reduce"] * 3 + [last]
+    operations = [{"number": i, "operation": n, "sequence": i, "bytes": 64, "begin_ns": i, "end_ns": i + 1,
+                   "state": "done" if i < 3 else "open"} for i, n in enumerate(names)]
+    return {"ranks": [{"rank": number, "tensor": number, "pipeline": 0, "data": 0, "operations": operations}]}
+json.dump(rank(0, "tensor all_reduce"), open("report0", "w"))
+json.dump(rank(1, "tensor all_reduce"), open("report1", "w"))
+json.dump(rank(1, "tensor all_gather"), open("report2", "w"))
+END
+run trace --merge report0 report1 && grep -q '^no operation differs' out
+judge $? "trace --merge of reports that agree"
+run trace --merge report0 report2
+[ $? = 1 ] && grep -q '^first operation that differs: group tensor, sequence 3$' out && grep -q 'rank 1  tensor all_gather  64 bytes  open' out
+judge $? "trace --merge names the first operation that differs"
+run trace --merge report0 report2 --json
+[ $? = 1 ] && check 'd = json.load(open("out"))["difference"]; assert (d["sequence"], [r["rank"] for r in d["ranks"]]) == (3, [0, 1])'
+judge $? "trace --merge --json"
+expect 5 'DATA_LOSS: invalid_file: .*path=text' "a report that is none" trace --merge report0 text
+expect 2 'INVALID_ARGUMENT: argument: .*rank=1' "two reports of one rank" trace --merge report1 report2
+expect 2 'INVALID_ARGUMENT: argument: .*--merge' "--merge takes no CONFIG" trace config.json --merge report0
 
 launched() { env "${@:3}" RANK=1 WORLD_SIZE=4 MASTER_ADDR=h.invalid MASTER_PORT=29500 "$PLAIT" train config.json --set timeout.init_ms=500 --from-env "$1" >out 2>err; [ $? = "$2" ]; }
 launched torch 1 && grep -q 'address=h.invalid' err

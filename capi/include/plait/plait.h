@@ -606,8 +606,9 @@ PLAIT_API int32_t PLAIT_CALL plait_engine_set_property(plait_engine* engine, con
 PLAIT_API int32_t PLAIT_CALL plait_engine_counter(const plait_engine* engine, const char* name,
                                                   double* value, plait_error** err);
 
-/** JSON about "config", "ranks", "kernels", "memory", "schedule", "counters", "properties" or
- * "operations". Answers also after the engine is lost.
+/** JSON about "config", "ranks", "kernels", "memory", "schedule", "counters", "properties",
+ * "operations" or "trace": the trace that key trace.steps began last, its files and idle shares, and
+ * the error that kept its file from being written. Answers also after the engine is lost.
  * @since 0.1 @threads A @collective no @owns report @lifecycle stable */
 PLAIT_API int32_t PLAIT_CALL plait_engine_report(const plait_engine* engine, const char* kind,
                                                  plait_bytes** report, plait_error** err);

@@ -35,6 +35,31 @@ TEST_CASE("the ring keeps the last operations in order", "[comm]") {
   CHECK(std::string(kept.back().name) == std::string(OperationRecord::kNameBytes - 1, 'x'));
 }
 
+TEST_CASE("communication is kept for a trace while there is room", "[comm]") {
+  OperationRing ring;
+  const auto run = [&](const char* name, bool is_communication) {
+    ring.end(ring.begin(name, 0, 0, is_communication, 1), 2);
+  };
+  run("tensor all_reduce", true);
+  CHECK(ring.traced().empty());
+  ring.trace(2);
+  run("tensor all_reduce", true);
+  CHECK(ring.traced().empty());
+  ring.set_tracing(true);
+  for (int i = 0; i < 3; ++i) {
+    run("forward 0 0", false);
+    run("tensor all_gather", true);
+  }
+  REQUIRE(ring.traced().size() == 2);
+  CHECK(std::string(ring.traced()[1].name) == "tensor all_gather");
+  CHECK(ring.traced()[1].is_complete);
+  CHECK(ring.untraced() == 1);
+  CHECK(ring.recent().size() == 8);
+  ring.trace(0);
+  CHECK(ring.traced().empty());
+  CHECK(ring.untraced() == 0);
+}
+
 TEST_CASE("the ring is read while it is written", "[comm]") {
   OperationRing ring;
   std::atomic<bool> is_over{false};

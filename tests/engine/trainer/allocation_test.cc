@@ -29,7 +29,7 @@ void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
 using namespace plait;
 using namespace plait::test;
 
-TEST_CASE("a step allocates nothing", "[allocation]") {
+TEST_CASE("a step allocates nothing, traced or not", "[allocation]") {
   const std::string compute = GENERATE("fp32", "bf16", "fp16");
   const std::string family = GENERATE("gpt2", "llama");
   const std::string schedule = GENERATE("one_forward_one_backward", "zero_bubble", "gpipe");
@@ -50,5 +50,10 @@ TEST_CASE("a step allocates nothing", "[allocation]") {
   for (int i = 0; i < 3; ++i) engine->step(&batch, -1, &metrics);
   is_counting = false;
   INFO(compute << " " << family << " " << schedule << " " << ranks);
+  CHECK(allocations.load() == 0);
+  engine->set("trace.steps", "4");  // takes its memory here
+  is_counting = true;
+  for (int i = 0; i < 3; ++i) engine->step(&batch, -1, &metrics);
+  is_counting = false;
   CHECK(allocations.load() == 0);
 }

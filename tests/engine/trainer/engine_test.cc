@@ -92,7 +92,6 @@ TEST_CASE("what this build has not is refused by name", "[engine]") {
   };
   CHECK(word({{"layout.micro_batch", "auto"}}).word() == "not_built");
   CHECK(word({{"device", "cuda"}}).word() == "not_built");
-  CHECK(has(word({{"trace.steps", "3"}}), "feature=trace"));
   CHECK(word({{"precision.matmul", "bf16x3"}}).word() == "not_built");
   CHECK(has(word({{"layout.micro_batch", "3"}}), "layout.micro_batch"));
   CHECK(has(word({{"layout.micro_batch", "8"}}), "8"));  // M4: larger than the batch
