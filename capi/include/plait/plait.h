@@ -607,8 +607,8 @@ PLAIT_API int32_t PLAIT_CALL plait_engine_counter(const plait_engine* engine, co
                                                   double* value, plait_error** err);
 
 /** JSON about "config", "ranks", "kernels", "memory", "schedule", "counters", "properties",
- * "operations" or "trace": the trace that key trace.steps began last, its files and idle shares, and
- * the error that kept its file from being written. Answers also after the engine is lost.
+ * "operations" or "trace": the trace that key trace.steps began last, its files and idle shares,
+ * and the error that kept its file from being written. Answers also after the engine is lost.
  * @since 0.1 @threads A @collective no @owns report @lifecycle stable */
 PLAIT_API int32_t PLAIT_CALL plait_engine_report(const plait_engine* engine, const char* kind,
                                                  plait_bytes** report, plait_error** err);
