@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "engine/schedule/schedule.h"
 #include "kernels/base/error.h"
 #include "tests/support/fault_files.h"
 #include "tests/support/local_world.h"
