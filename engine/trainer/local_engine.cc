@@ -79,12 +79,10 @@ void LocalEngine::start(int64_t timeout_ms) {
   make_reports();
   if (settings_.trace.steps > 0) trace_.begin(ranks_, settings_.trace.steps);
   if (options_.log == nullptr) return;
-  options_.log->write(LogLevel::kInfo, static_cast<int32_t>(ranks_.rank(0).rank()),
-                      "engine/trainer",
-                      "engine ready: " + std::to_string(count_parameters(settings_.model)) +
-                          " parameters, " + std::to_string(ranks_.size()) + " local ranks of " +
-                          std::to_string(options_.world->options().world) + ", " +
-                          std::to_string(largest(&MemoryLedger::total)) + " bytes on the largest");
+  options_.log->write(
+      LogLevel::kInfo, static_cast<int32_t>(ranks_.rank(0).rank()), "engine/trainer",
+      "engine ready: " + std::to_string(count_parameters(settings_.model)) + " parameters, " +
+          std::to_string(largest(&MemoryLedger::total)) + " bytes");
 }
 
 void LocalEngine::check_dataset(std::string_view role, const Dataset* dataset) const {

@@ -1,5 +1,6 @@
 // Counters and reports. Any thread.
 #include <algorithm>
+#include <cstdio>
 
 #include "engine/planner/schedule_grid.h"
 #include "engine/trainer/local_engine.h"
@@ -107,28 +108,25 @@ std::string LocalEngine::traffic_report() const {
 }
 
 std::string LocalEngine::operations_report() const {
+  constexpr size_t kRowBytes = 256;  // names are short and plain, numbers have at most 20 digits
   JsonArray ranks;
   for (int64_t local = 0; local < ranks_.size(); ++local) {
-    JsonArray rows;
-    for (const OperationRecord& entry : ranks_.rank(local).ring().recent()) {
-      rows.add(JsonObject()
-                   .field("number", entry.number)
-                   .field("operation", entry.name)
-                   .field("sequence", entry.sequence)
-                   .field("bytes", entry.bytes)
-                   .field("begin_ns", entry.begin_ns)
-                   .field("end_ns", entry.end_ns)
-                   .field("state", entry.is_complete ? "done" : "open")
-                   .text());
+    const std::vector<OperationRecord> recent = ranks_.rank(local).ring().recent();
+    std::string rows = "[";
+    rows.reserve(recent.size() * kRowBytes + 2);
+    for (const OperationRecord& entry : recent) {
+      char row[kRowBytes];
+      const auto number = [](auto value) { return static_cast<long long>(value); };
+      std::snprintf(row, sizeof row,
+                    "%s{\"number\":%lld,\"operation\":\"%s\",\"sequence\":%lld,\"bytes\":%lld,"
+                    "\"begin_ns\":%lld,\"end_ns\":%lld,\"state\":\"%s\"}",
+                    rows.size() > 1 ? "," : "", number(entry.number), entry.name,
+                    number(entry.sequence), number(entry.bytes), number(entry.begin_ns),
+                    number(entry.end_ns), entry.is_complete ? "done" : "open");
+      rows += row;
     }
-    const Rank& rank = ranks_.rank(local);
-    ranks.add(JsonObject()
-                  .field("rank", rank.rank())
-                  .field("tensor", rank.at().tensor)
-                  .field("pipeline", rank.at().pipeline)
-                  .field("data", rank.at().data)
-                  .raw("operations", rows.text())
-                  .text());
+    rows += "]";
+    ranks.add(JsonObject().field("rank", ranks_.rank(local).rank()).raw("operations", rows).text());
   }
   return JsonObject().raw("ranks", ranks.text()).text();
 }

@@ -264,6 +264,8 @@ void LocalEngine::throw_nonfinite(const Update& update) {
   const Pending lost = pending_;
   pending_ = {};
   const bool is_nonfinite = update.kind == Update::Kind::kNonfinite;
+  // All ranks decide from the same sums; only a single rank is known to be the origin.
+  const int32_t rank = options_.world->options().world == 1 ? 0 : -1;
   const int64_t tensor = update.sums.first_nonfinite;
   throw Error(is_nonfinite ? "nonfinite_loss" : "scale_exhausted",
               is_nonfinite ? "loss or gradients are not finite; the update was not applied"
@@ -275,6 +277,8 @@ void LocalEngine::throw_nonfinite(const Update& update) {
                           : ranks_.rank(0).tensors()[static_cast<size_t>(tensor)].name.c_str())
       .with("first_sample", totals_.samples)
       .with("samples", lost.samples)
+      .with("rank", rank)
+      .rank(rank)
       .subsystem("engine/optimizer");
 }
 

@@ -47,10 +47,9 @@ RankSet::RankSet(const Settings& settings, const EngineOptions& options)
 RankSet::~RankSet() {
   is_aborted_.store(true);
   const bool is_busy = crew_ != nullptr && !crew_->running().empty();
-  if (is_busy && options_.world->is_complete()) {
-    options_.world->fabric().abort(
-        Error("aborted", "the engine was freed")
-            .rank(static_cast<int32_t>(options_.world->options().first_rank)));
+  if (is_busy) {
+    tell(Error("aborted", "the engine was freed")
+             .rank(static_cast<int32_t>(options_.world->options().first_rank)));
   }
   crew_.reset();  // ends the parts that may still run
   // A link may look at the ranks' buffers for a moment longer.
@@ -78,7 +77,12 @@ void RankSet::start(const Config& config, int64_t timeout_ms) {
   call.timeout_ms = timeout_ms;
   call.part = [this](int64_t local) { build(local); };
   begin();
-  run_parts(call);
+  try {
+    run_parts(call);
+  } catch (...) {
+    end();
+    throw;
+  }
   end();
 }
 
@@ -173,7 +177,7 @@ void RankSet::abort() {
   if (state_.load() == EngineState::kClosed) return;
   const auto rank = static_cast<int32_t>(world().options().first_rank);
   lose();
-  world().abort(Error("aborted", "the engine was aborted").rank(rank));
+  tell(Error("aborted", "the engine was aborted").rank(rank));
 }
 
 void RankSet::close(int64_t timeout_ms) {
@@ -249,7 +253,12 @@ void RankSet::run(const Call& call) {
     end();
     throw;
   }
-  run_parts(call);
+  try {
+    run_parts(call);
+  } catch (...) {
+    end();  // unless the engine is lost
+    throw;
+  }
   end();
 }
 
@@ -266,6 +275,11 @@ void RankSet::run_parts(const Call& call) {
   if (crew_->failure() != nullptr) throw_failure();
 }
 
+/// Ends the waits of all ranks. A single rank waits for nobody, and its group stays good.
+void RankSet::tell(const Error& error) {
+  if (mesh_.world() > 1) world().abort(error);
+}
+
 /// On the failing rank's thread: peers must not wait for it.
 void RankSet::on_failure(int64_t local, const std::exception_ptr& failure) {
   if (mesh_.world() == 1) return;
@@ -273,7 +287,7 @@ void RankSet::on_failure(int64_t local, const std::exception_ptr& failure) {
   const auto own = static_cast<int32_t>(world().options().first_rank + local);
   const int32_t rank = error.rank() < 0 ? own : error.rank();
   is_aborted_.store(true);
-  world().abort(std::move(error).rank(rank).disposition(Disposition::kEngineLost));
+  tell(std::move(error).rank(rank).disposition(Disposition::kEngineLost));
 }
 
 void RankSet::throw_failure() {
@@ -319,7 +333,7 @@ void RankSet::throw_late(RankCrew::End end, const Call& call) {
           .rank(rank)
           .subsystem("engine/trainer")
           .disposition(Disposition::kEngineLost);
-  world().abort(error);
+  tell(error);
   crew_->wait(kAbortGraceMs);
   throw error;
 }

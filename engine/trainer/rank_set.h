@@ -69,6 +69,7 @@ class RankSet {
   void begin();
   void end();
   void lose();
+  void tell(const Error& error);
   void agree(const Call& call);
   void compare_configs(const Config& config, int64_t timeout_ms);
   void build(int64_t local);

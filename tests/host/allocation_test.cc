@@ -153,6 +153,7 @@ int64_t exhaust(const Call& body, const std::function<void(int32_t)>& after = {}
     if (!host::has_threads(threads)) FAIL("threads after request " << n);
   }
   CHECK(n < kMost);
+  INFO(n << " requests");
   CHECK(host::heap_bytes() - heap < 32 << 10);
   return n;
 }
