@@ -154,7 +154,7 @@ int64_t exhaust(const Call& body, const std::function<void(int32_t)>& after = {}
   }
   CHECK(n < kMost);
   INFO(n << " requests");
-  CHECK(host::heap_bytes() - heap < 32 << 10);
+  CHECK(host::heap_bytes() - heap < 64 << 10);  // caches of threads fill once; a leak grows with n
   return n;
 }
 
