@@ -42,9 +42,10 @@ Endpoint::Endpoint(Fabric& fabric, int64_t rank) : fabric_(fabric), rank_(rank) 
 
 Inbound& Endpoint::inbound(int64_t source, uint32_t communicator, uint32_t lane) {
   const std::lock_guard lock(channels_mutex_);
-  Inbound& inbound = inbound_[{communicator, lane, source}];
-  inbound.source = source;
-  return inbound;
+  const auto [entry, is_new] = inbound_.try_emplace({communicator, lane, source});
+  // Written once: its rank may wait there while the other end asks for it.
+  if (is_new) entry->second.source = source;
+  return entry->second;
 }
 
 Outbound& Endpoint::outbound(int64_t destination, uint32_t communicator, uint32_t lane) {

@@ -138,7 +138,15 @@ expect 1 'OUT_OF_RANGE: nonfinite_loss' "a run that blows up" train config.json 
 expect 1 'UNIMPLEMENTED: not_built: .*feature=checkpoint' "checkpoints are refused by name" train config.json --set run.checkpoint=root
 [ "$(ls)" = "$(ls | grep -v root)" ]
 judge $? "nothing was made of the refused checkpoint"
-expect 1 'UNIMPLEMENTED: not_built: .*feature=world world=2' "two ranks are refused by name" train config.json --set layout.data=2
+run train config.json --set run.steps=3 --quiet --metrics one && run train config.json --set run.steps=3 --quiet \
+  --metrics two --set layout.data=2 --set layout.zero=1 &&
+  check 'a, b = [[l["loss"] for l in map(json.loads, open(f)) if "loss" in l] for f in ("one", "two")]; assert len(a) == 3 and all(abs(x / y - 1) < 1e-3 for x, y in zip(a, b))'
+judge $? "two ranks train what one does"
+rm -f one two
+expect 2 'INVALID_ARGUMENT: argument: .*model.heads=.*layout.tensor=' "a degree that does not divide" train config.json --set layout.tensor=64
+run train config.json --set layout.pipeline=2 --set layout.micro_batch=1 --print-schedule
+[ $? = 0 ] && grep -q '^pipeline 1 |' out
+judge $? "the schedule as a picture"
 expect 1 'UNIMPLEMENTED: not_built: .*feature=planner' "plan" plan config.json --world 4
 expect 1 'UNIMPLEMENTED: not_built: .*feature=measure' "measure-links" measure-links
 expect 1 'UNIMPLEMENTED: not_built: .*feature=planner' "trace --simulate" trace config.json --simulate
