@@ -16,7 +16,7 @@ constexpr int64_t kAbortGraceMs = 900;
 constexpr int64_t kSettleMs = 1000;
 
 /// How long the processes that are left may take to agree on what they report.
-constexpr int64_t kVerdictMs = 500;
+constexpr int64_t kVerdictMs = 1200;
 
 /// Groups of one engine: one an axis, and the leaders of processes.
 constexpr uint32_t kGroupsOfEngine = kAxes + 1;
