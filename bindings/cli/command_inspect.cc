@@ -23,7 +23,7 @@ Checkpoint open_checkpoint(const Context& context, const std::string& path) {
   });
 }
 
-void print_report(Host& host, const std::string& report) {
+void print_inspection(Host& host, const std::string& report) {
   const auto fields = nlohmann::ordered_json::parse(report);
   for (const auto& [name, value] : fields.items()) {
     if (value.is_object()) {
@@ -52,7 +52,7 @@ int inspect_checkpoint(Host& host, const Context& context) {
     for (const Entry& entry : entries) host.print(entry_json(entry));
     return kExitDone;
   }
-  print_report(host, report);
+  print_inspection(host, report);
   size_t width = 0;
   int64_t parameters = 0;
   for (const Entry& entry : entries) width = std::max(width, entry.name.size());

@@ -12,7 +12,7 @@
 namespace plait::cli {
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 /// A rank's record of one group, beside where it was read.
 struct Member {
@@ -32,7 +32,7 @@ GroupKey key_of(const std::string& group, const RankOperations& rank) {
 }
 
 /// Files a record under its group, if it is a collective.
-void add_operation(const Json& record, RankOperations* rank) {
+void add_operation(const SortedJson& record, RankOperations* rank) {
   const std::string name = record.at("operation");
   const size_t space = name.find(' ');
   if (space == std::string::npos) return;
@@ -44,13 +44,13 @@ void add_operation(const Json& record, RankOperations* rank) {
       record.at("state") == "done"};
 }
 
-RankOperations read_rank(const Json& json) {
+RankOperations read_rank(const SortedJson& json) {
   RankOperations rank{json.at("rank").get<int64_t>(),
                       json.at("tensor").get<int64_t>(),
                       json.at("pipeline").get<int64_t>(),
                       json.at("data").get<int64_t>(),
                       {{"tensor", {}}, {"pipeline", {}}, {"data", {}}, {"leaders", {}}}};
-  for (const Json& record : json.at("operations")) add_operation(record, &rank);
+  for (const SortedJson& record : json.at("operations")) add_operation(record, &rank);
   return rank;
 }
 
@@ -129,9 +129,9 @@ void compare(const std::string& group, const std::vector<Member>& members,
 OperationsReport read_operations(const std::string& path, const std::string& json) {
   OperationsReport report{path, {}};
   try {
-    const Json parsed = Json::parse(json);
-    for (const Json& rank : parsed.at("ranks")) report.ranks.push_back(read_rank(rank));
-  } catch (const Json::exception& error) {
+    const SortedJson parsed = SortedJson::parse(json);
+    for (const SortedJson& rank : parsed.at("ranks")) report.ranks.push_back(read_rank(rank));
+  } catch (const SortedJson::exception& error) {
     throw Failure(PLAIT_DATA_LOSS, "invalid_file", "this is no report of operations")
         .with("path", path)
         .with("reason", error.what());

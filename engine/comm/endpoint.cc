@@ -10,7 +10,7 @@
 namespace plait {
 namespace {
 
-constexpr int64_t kTickMs = 100;
+constexpr int64_t kEndpointTickMs = 100;
 constexpr int kSpins = 300;
 constexpr int64_t kLeastMemory = 256;
 constexpr int64_t kMany = int64_t{1} << 40;  // more than there are channels
@@ -182,9 +182,9 @@ void Endpoint::mark(const Awaited& awaited) {
 
 int64_t Endpoint::next_tick_ms(const Awaited& awaited, int64_t begin_ns) {
   const int64_t limit_ms = fabric_.wait_limit_ms_.load(std::memory_order_relaxed);
-  if (limit_ms < 0) return kTickMs;
+  if (limit_ms < 0) return kEndpointTickMs;
   const int64_t waited_ms = (now_ns() - begin_ns) / 1'000'000;
-  if (waited_ms < limit_ms) return std::min(kTickMs, limit_ms - waited_ms);
+  if (waited_ms < limit_ms) return std::min(kEndpointTickMs, limit_ms - waited_ms);
   const size_t missing = awaited.first_missing(0);
   if (missing == awaited.size()) return 1;  // it has come just now
   throw Error("stalled", "a peer does not come")

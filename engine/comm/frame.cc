@@ -10,7 +10,7 @@
 namespace plait {
 namespace {
 
-constexpr uint32_t kMagic = 0x54494C50;  // "PLIT"
+constexpr uint32_t kFrameMagic = 0x54494C50;  // "PLIT"
 constexpr size_t kHeadCheckAt = 28, kCheckAt = 32;
 
 uint64_t body_check(std::string_view head, std::string_view body) {
@@ -28,7 +28,7 @@ Integer read_at(std::string_view bytes, size_t at) {
 
 std::string encode_frame(const Frame& frame) {
   ByteWriter head;
-  head.number(kMagic).number(kFrameProtocol).number(static_cast<uint16_t>(frame.kind));
+  head.number(kFrameMagic).number(kFrameProtocol).number(static_cast<uint16_t>(frame.kind));
   head.number(frame.epoch).number(frame.sequence).number(static_cast<uint32_t>(frame.body.size()));
   head.number(static_cast<uint32_t>(XXH3_64bits(head.bytes().data(), kHeadCheckAt)));
   head.number(body_check(head.bytes(), frame.body));

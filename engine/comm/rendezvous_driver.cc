@@ -5,7 +5,7 @@
 namespace plait {
 namespace {
 
-constexpr int64_t kTickMs = 20;
+constexpr int64_t kRendezvousTickMs = 20;
 constexpr int64_t kConnectMs = 200;  // an abort is seen in between
 constexpr int kAcceptsAtOnce = 64;
 
@@ -92,7 +92,7 @@ void RendezvousDriver::wait() {
                           .wants_read = true,
                           .wants_write = entry.is_connecting || entry.channel->wants_write()});
   }
-  net_.wait(&interests_, kTickMs);
+  net_.wait(&interests_, kRendezvousTickMs);
   size_t at = listeners_.size() + 1;
   for (auto& [number, entry] : entries_) {
     const Net::Interest& interest = interests_[at++];

@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kBuffer = 64 << 10;
 /// The rest of a payload is read in place from here on; less comes with what follows it.
 constexpr int64_t kInPlace = 16 << 10;
-constexpr int64_t kPiece = 1 << 20;
+constexpr int64_t kReadPiece = 1 << 20;
 constexpr int64_t kFrame = static_cast<int64_t>(sizeof(StreamFrame));
 
 }  // namespace
@@ -26,7 +26,7 @@ StreamInbox::Progress StreamInbox::take(Read read, int64_t budget) {
   while (budget > 0) {
     int64_t got = 0, want = 0;
     if (begin_ == end_ && payload_ != nullptr && payload_left_ >= kInPlace) {
-      want = std::min(payload_left_, kPiece);
+      want = std::min(payload_left_, kReadPiece);
       got = read(payload_, want);
       if (got > 0) {
         payload_ += got;

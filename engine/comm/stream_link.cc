@@ -8,7 +8,7 @@
 namespace plait {
 namespace {
 
-constexpr int64_t kTickMs = 100;
+constexpr int64_t kLinkTickMs = 100;
 constexpr int64_t kLeaveNs = 500'000'000;
 /// Of one peer in one turn of the link's thread: the others come in between.
 constexpr int64_t kTurnBytes = 1 << 20;
@@ -119,7 +119,7 @@ void StreamLink::turn() {
     states_[peer].is_ignored = remotes_[peer]->is_closed;
     states_[peer].wants_write = remotes_[peer]->has_output.load();
   }
-  streams_->wait(&states_, kTickMs);
+  streams_->wait(&states_, kLinkTickMs);
   for (size_t peer = 0; peer < remotes_.size(); ++peer) {
     Remote& remote = *remotes_[peer];
     const bool is_readable = !remote.is_closed && states_[peer].is_readable;

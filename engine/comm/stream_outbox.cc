@@ -14,7 +14,7 @@ constexpr int64_t kStaging = 64 << 10;
 /// frame travels alone.
 constexpr int64_t kPrefix = 8 << 10;
 /// Written at a time: `drop` waits for no more than this.
-constexpr int64_t kPiece = 1 << 20;
+constexpr int64_t kWritePiece = 1 << 20;
 constexpr std::chrono::milliseconds kTick{10};
 
 }  // namespace
@@ -151,7 +151,7 @@ StreamOutbox::Progress StreamOutbox::write_all(std::unique_lock<std::mutex>& loc
     if (budget <= 0) return Progress::kMore;
     const bool is_staged = begin_ < end_;
     const char* from = is_staged ? staging_.get() + begin_ : payload_;
-    const int64_t want = is_staged ? end_ - begin_ : std::min(payload_left_, kPiece);
+    const int64_t want = is_staged ? end_ - begin_ : std::min(payload_left_, kWritePiece);
     lock.unlock();
     const int64_t taken = write(from, want);
     lock.lock();

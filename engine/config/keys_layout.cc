@@ -4,7 +4,7 @@
 namespace plait {
 namespace {
 
-constexpr KeyInfo kKeys[] = {
+constexpr KeyInfo kLayoutKeys[] = {
     {.name = "layout.tensor",
      .type = KeyType::kInteger,
      .default_text = "1",
@@ -183,6 +183,6 @@ constexpr KeyInfo kKeys[] = {
 
 }  // namespace
 
-std::span<const KeyInfo> layout_keys() { return kKeys; }
+std::span<const KeyInfo> layout_keys() { return kLayoutKeys; }
 
 }  // namespace plait

@@ -4,7 +4,7 @@
 namespace plait {
 namespace {
 
-constexpr KeyInfo kKeys[] = {
+constexpr KeyInfo kModelKeys[] = {
     {.name = "model.family",
      .type = KeyType::kWord,
      .choices = "gpt2,llama",
@@ -141,6 +141,6 @@ constexpr KeyInfo kKeys[] = {
 
 }  // namespace
 
-std::span<const KeyInfo> model_keys() { return kKeys; }
+std::span<const KeyInfo> model_keys() { return kModelKeys; }
 
 }  // namespace plait

@@ -4,7 +4,7 @@
 namespace plait {
 namespace {
 
-constexpr KeyInfo kKeys[] = {
+constexpr KeyInfo kPlannerKeys[] = {
     {.name = "planner.tokens",
      .type = KeyType::kInteger,
      .default_text = "0",
@@ -293,6 +293,6 @@ constexpr KeyInfo kKeys[] = {
 
 }  // namespace
 
-std::span<const KeyInfo> planner_keys() { return kKeys; }
+std::span<const KeyInfo> planner_keys() { return kPlannerKeys; }
 
 }  // namespace plait

@@ -4,7 +4,7 @@
 namespace plait {
 namespace {
 
-constexpr KeyInfo kKeys[] = {
+constexpr KeyInfo kRunKeys[] = {
     {.name = "run.steps",
      .type = KeyType::kInteger,
      .minimum = "1",
@@ -211,6 +211,6 @@ constexpr KeyInfo kKeys[] = {
 
 }  // namespace
 
-std::span<const KeyInfo> run_keys() { return kKeys; }
+std::span<const KeyInfo> run_keys() { return kRunKeys; }
 
 }  // namespace plait

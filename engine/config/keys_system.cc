@@ -4,7 +4,7 @@
 namespace plait {
 namespace {
 
-constexpr KeyInfo kKeys[] = {
+constexpr KeyInfo kSystemKeys[] = {
     {.name = "timeout.init_ms",
      .type = KeyType::kInteger,
      .default_text = "60000",
@@ -127,6 +127,6 @@ constexpr KeyInfo kKeys[] = {
 
 }  // namespace
 
-std::span<const KeyInfo> system_keys() { return kKeys; }
+std::span<const KeyInfo> system_keys() { return kSystemKeys; }
 
 }  // namespace plait

@@ -4,7 +4,7 @@
 namespace plait {
 namespace {
 
-constexpr KeyInfo kKeys[] = {
+constexpr KeyInfo kTrainKeys[] = {
     {.name = "optimizer.kind",
      .type = KeyType::kWord,
      .default_text = "adamw",
@@ -213,6 +213,6 @@ constexpr KeyInfo kKeys[] = {
 
 }  // namespace
 
-std::span<const KeyInfo> train_keys() { return kKeys; }
+std::span<const KeyInfo> train_keys() { return kTrainKeys; }
 
 }  // namespace plait

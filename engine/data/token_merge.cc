@@ -11,12 +11,12 @@
 namespace plait {
 namespace {
 
-constexpr int64_t kBlock = 16384;  // tokens copied at a time
+constexpr int64_t kMergeBlock = 16384;  // tokens copied at a time
 
 void copy_tokens(const TokenFile& file, int64_t first, int64_t count, std::vector<int32_t>* block,
                  TokenWriter* writer) {
   while (count > 0) {
-    const int64_t part = std::min(count, kBlock);
+    const int64_t part = std::min(count, kMergeBlock);
     file.read(first, part, block->data());
     writer->append(block->data(), part);
     first += part;
@@ -45,7 +45,7 @@ void copy_documents(const TokenFile& file, std::vector<int32_t>* block, TokenWri
 void merge_token_files(Env& env, const std::vector<std::string>& inputs, const std::string& output,
                        int64_t vocab_size) {
   const std::unique_ptr<TokenWriter> writer = make_indexed_writer(env, output, vocab_size);
-  std::vector<int32_t> block(static_cast<size_t>(kBlock));
+  std::vector<int32_t> block(static_cast<size_t>(kMergeBlock));
   for (const std::string& input : inputs) {
     const std::unique_ptr<TokenFile> file =
         TokenFile::open(env.files, input, {TokenType::kAuto, vocab_size});

@@ -13,8 +13,8 @@ namespace plait {
 namespace {
 
 constexpr int64_t kBufferBytes = int64_t{1} << 20;
-constexpr int64_t kBlock = 16384;  // entries or tokens copied at a time
-constexpr int64_t kHeaderBytes = 34;
+constexpr int64_t kWriteBlock = 16384;  // entries or tokens copied at a time
+constexpr int64_t kIndexHeader = 34;
 constexpr int64_t kMaxSequence = std::numeric_limits<int32_t>::max();
 
 std::string directory_of(const std::string& path) {
@@ -109,8 +109,8 @@ class IndexedWriter final : public TokenWriter {
         bin_(env, bin_path_, ""),
         index_(env, index_path_, ""),
         documents_(env, index_path_, ".documents") {
-    const std::array<char, kHeaderBytes> header{};
-    index_.append(header.data(), kHeaderBytes);  // the counts are known at the end only
+    const std::array<char, kIndexHeader> header{};
+    index_.append(header.data(), kIndexHeader);  // the counts are known at the end only
   }
 
   void append(const int32_t* tokens, int64_t count) override {
@@ -154,14 +154,14 @@ class IndexedWriter final : public TokenWriter {
   }
 
   void append_offsets() {
-    std::vector<int32_t> lengths(static_cast<size_t>(kBlock));
+    std::vector<int32_t> lengths(static_cast<size_t>(kWriteBlock));
     std::vector<int64_t> offsets(lengths.size());
     const int64_t element = token_bytes(sink_.type());
     int64_t offset = 0;
     index_.flush();
-    for (int64_t first = 0; first < sequences_; first += kBlock) {
-      const int64_t count = std::min(kBlock, sequences_ - first);
-      index_.file().read_exactly(lengths.data(), 4 * count, kHeaderBytes + 4 * first, "io_error");
+    for (int64_t first = 0; first < sequences_; first += kWriteBlock) {
+      const int64_t count = std::min(kWriteBlock, sequences_ - first);
+      index_.file().read_exactly(lengths.data(), 4 * count, kIndexHeader + 4 * first, "io_error");
       for (int64_t i = 0; i < count; ++i) {
         offsets[static_cast<size_t>(i)] = offset;
         offset += lengths[static_cast<size_t>(i)] * element;
@@ -171,17 +171,17 @@ class IndexedWriter final : public TokenWriter {
   }
 
   void append_documents() {
-    std::vector<int64_t> entries(static_cast<size_t>(kBlock));
+    std::vector<int64_t> entries(static_cast<size_t>(kWriteBlock));
     documents_.flush();
-    for (int64_t first = 0; first < document_entries_; first += kBlock) {
-      const int64_t count = std::min(kBlock, document_entries_ - first);
+    for (int64_t first = 0; first < document_entries_; first += kWriteBlock) {
+      const int64_t count = std::min(kWriteBlock, document_entries_ - first);
       documents_.file().read_exactly(entries.data(), 8 * count, 8 * first, "io_error");
       index_.append(entries.data(), 8 * count);
     }
   }
 
   void write_header() {
-    std::array<char, kHeaderBytes> header{};
+    std::array<char, kIndexHeader> header{};
     const uint64_t version = 1;
     const uint64_t sequences = static_cast<uint64_t>(sequences_);
     const uint64_t entries = static_cast<uint64_t>(document_entries_);
@@ -190,7 +190,7 @@ class IndexedWriter final : public TokenWriter {
     header[17] = static_cast<char>(sink_.type());
     std::memcpy(header.data() + 18, &sequences, 8);
     std::memcpy(header.data() + 26, &entries, 8);
-    index_.file().pwrite(header.data(), kHeaderBytes, 0);
+    index_.file().pwrite(header.data(), kIndexHeader, 0);
   }
 
   /// At no moment an index stands beside tokens of another time.

@@ -12,8 +12,8 @@
 namespace plait {
 namespace {
 
-constexpr InitialValue kZero{InitialValue::Kind::kConstant, 0.0};
-constexpr InitialValue kOne{InitialValue::Kind::kConstant, 1.0};
+constexpr InitialValue kZeroVector{InitialValue::Kind::kConstant, 0.0};
+constexpr InitialValue kOneVector{InitialValue::Kind::kConstant, 1.0};
 
 /// Declares the local parameters of one layer in canonical order.
 class Declaration {
@@ -51,7 +51,8 @@ class Declaration {
     std::vector<Segment> segments;
     int64_t rows = 0;
     for (const Part& part : parts) {
-      segments.push_back(rows_of(part, {name_of(part.name, ".bias"), {part.rows}, kZero}, rows));
+      segments.push_back(
+          rows_of(part, {name_of(part.name, ".bias"), {part.rows}, kZeroVector}, rows));
       rows += segments.back().box.size[0];
     }
     return unit_.add({rows}, std::move(segments));
@@ -68,12 +69,14 @@ class Declaration {
     return unit_.add({model_.hidden},
                      {shards_.whole({name_of(name, suffix), {model_.hidden}, initial})});
   }
-  Parameter* bias(const char* name) { return has_bias() ? vector(name, ".bias", kZero) : nullptr; }
+  Parameter* bias(const char* name) {
+    return has_bias() ? vector(name, ".bias", kZeroVector) : nullptr;
+  }
   ResidualNorm::Options norm(const char* name) {
     ResidualNorm::Options options;
     options.kind = has_bias() ? NormKind::kLayer : NormKind::kRms;
     options.epsilon = model_.norm_epsilon;
-    options.weight = vector(name, ".weight", kOne);
+    options.weight = vector(name, ".weight", kOneVector);
     options.norm_bias = bias(name);
     return options;
   }

@@ -6,7 +6,7 @@
 namespace plait {
 namespace {
 
-const ActivationKernel& choose(const char* op, const OpContext& context, DType dtype) {
+const ActivationKernel& activation_kernel(const char* op, const OpContext& context, DType dtype) {
   const IsaLevel isa = context.device.isa();
   return pick(op, context.kernels.activation,
               [&](const ActivationKernel& kernel) { return kernel.supports(dtype, isa); });
@@ -29,7 +29,7 @@ void activation_forward(OpContext& context, const ActivationForward& arguments) 
   check.tensor("y", arguments.y, u.dtype, output_shape(check, arguments.kind, u));
   check.disjoint(u, arguments.y, "y and u are different memory");
   context.check_aborted();
-  const ActivationKernel& kernel = choose(kOp, context, u.dtype);
+  const ActivationKernel& kernel = activation_kernel(kOp, context, u.dtype);
   if (!context.is_measuring()) kernel.forward(context, arguments);
 }
 
@@ -46,7 +46,7 @@ void activation_backward(OpContext& context, const ActivationBackward& arguments
     check.disjoint(arguments.grad_y, arguments.grad_u, "grad_u and grad_y are different memory");
   }
   context.check_aborted();
-  const ActivationKernel& kernel = choose(kOp, context, u.dtype);
+  const ActivationKernel& kernel = activation_kernel(kOp, context, u.dtype);
   if (!context.is_measuring()) kernel.backward(context, arguments);
 }
 

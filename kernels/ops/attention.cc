@@ -6,8 +6,8 @@
 namespace plait {
 namespace {
 
-const AttentionKernel& choose(const char* op, const OpContext& context, const AttentionShape& shape,
-                              DType dtype) {
+const AttentionKernel& attention_kernel(const char* op, const OpContext& context,
+                                        const AttentionShape& shape, DType dtype) {
   const IsaLevel isa = context.device.isa();
   return pick(op, context.kernels.attention,
               [&](const AttentionKernel& kernel) { return kernel.supports(shape, dtype, isa); });
@@ -51,7 +51,7 @@ void attention_forward(OpContext& context, const AttentionForward& arguments) {
                {shape.batch, shape.heads, shape.sequence});
   check.disjoint(arguments.qkv, arguments.y, "y and qkv are different memory");
   context.check_aborted();
-  const AttentionKernel& kernel = choose(kOp, context, shape, dtype);
+  const AttentionKernel& kernel = attention_kernel(kOp, context, shape, dtype);
   Workspace::Frame frame(context.workspace);
   void* workspace = frame.take(kernel.workspace_bytes(shape, dtype, context.pool().threads()));
   if (!context.is_measuring()) kernel.forward(context, arguments, workspace);
@@ -72,7 +72,7 @@ void attention_backward(OpContext& context, const AttentionBackward& arguments) 
   check.disjoint(arguments.grad_qkv, arguments.grad_y, "grad_qkv and grad_y are different memory");
   check.disjoint(arguments.grad_qkv, arguments.y, "grad_qkv and y are different memory");
   context.check_aborted();
-  const AttentionKernel& kernel = choose(kOp, context, shape, dtype);
+  const AttentionKernel& kernel = attention_kernel(kOp, context, shape, dtype);
   Workspace::Frame frame(context.workspace);
   void* workspace = frame.take(kernel.workspace_bytes(shape, dtype, context.pool().threads()));
   if (!context.is_measuring()) kernel.backward(context, arguments, workspace);

@@ -6,7 +6,8 @@
 namespace plait {
 namespace {
 
-const CrossEntropyKernel& choose(const char* op, const OpContext& context, DType grad_dtype) {
+const CrossEntropyKernel& cross_entropy_kernel(const char* op, const OpContext& context,
+                                               DType grad_dtype) {
   const IsaLevel isa = context.device.isa();
   return pick(op, context.kernels.cross_entropy,
               [&](const CrossEntropyKernel& kernel) { return kernel.supports(grad_dtype, isa); });
@@ -34,7 +35,7 @@ void cross_entropy_statistics(OpContext& context, const CrossEntropyStatistics& 
   check.tensor("sum", arguments.sum, DType::kFloat32, rows);
   check.tensor("target_logit", arguments.target_logit, DType::kFloat32, rows);
   context.check_aborted();
-  const CrossEntropyKernel& kernel = choose(kOp, context, DType::kFloat32);
+  const CrossEntropyKernel& kernel = cross_entropy_kernel(kOp, context, DType::kFloat32);
   if (!context.is_measuring()) kernel.statistics(context, arguments);
 }
 
@@ -50,7 +51,7 @@ void cross_entropy_gradient(OpContext& context, const CrossEntropyGradient& argu
   check.tensor("grad", arguments.grad, arguments.grad.dtype, logits.shape);
   check.same_or_disjoint(logits, arguments.grad, "grad overlaps the logits in part");
   context.check_aborted();
-  const CrossEntropyKernel& kernel = choose(kOp, context, arguments.grad.dtype);
+  const CrossEntropyKernel& kernel = cross_entropy_kernel(kOp, context, arguments.grad.dtype);
   if (!context.is_measuring()) kernel.gradient(context, arguments);
 }
 

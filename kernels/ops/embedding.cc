@@ -8,8 +8,8 @@
 namespace plait {
 namespace {
 
-const EmbeddingKernel& choose(const char* op, const OpContext& context, DType compute,
-                              DType residual) {
+const EmbeddingKernel& embedding_kernel(const char* op, const OpContext& context, DType compute,
+                                        DType residual) {
   const IsaLevel isa = context.device.isa();
   return pick(op, context.kernels.embedding, [&](const EmbeddingKernel& kernel) {
     return kernel.supports(compute, residual, isa);
@@ -73,7 +73,7 @@ void embedding_forward(OpContext& context, const EmbeddingForward& arguments) {
     check_positions(check, arguments, rows, longest);
   }
   context.check_aborted();
-  const EmbeddingKernel& kernel = choose(kOp, context, table.dtype, arguments.y.dtype);
+  const EmbeddingKernel& kernel = embedding_kernel(kOp, context, table.dtype, arguments.y.dtype);
   if (!context.is_measuring()) kernel.forward(context, arguments);
 }
 
@@ -103,7 +103,7 @@ void embedding_backward(OpContext& context, const EmbeddingBackward& arguments) 
     table_rows = std::max(table_rows, longest);
   }
   context.check_aborted();
-  const EmbeddingKernel& kernel = choose(kOp, context, grad_y.dtype, grad_y.dtype);
+  const EmbeddingKernel& kernel = embedding_kernel(kOp, context, grad_y.dtype, grad_y.dtype);
   Workspace::Frame frame(context.workspace);
   void* workspace = frame.take(kernel.workspace_bytes(grad_y.rows(), table_rows));
   if (!context.is_measuring()) kernel.backward(context, arguments, workspace);

@@ -6,8 +6,8 @@
 namespace plait {
 namespace {
 
-const ResidualNormKernel& choose(const char* op, const OpContext& context, DType compute,
-                                 DType residual) {
+const ResidualNormKernel& residual_norm_kernel(const char* op, const OpContext& context,
+                                               DType compute, DType residual) {
   const IsaLevel isa = context.device.isa();
   return pick(op, context.kernels.residual_norm, [&](const ResidualNormKernel& kernel) {
     return kernel.supports(compute, residual, isa);
@@ -65,7 +65,7 @@ void residual_norm_forward(OpContext& context, const ResidualNormForward& argume
   check_add(check, arguments, compute);
   check_norm(check, arguments, compute);
   context.check_aborted();
-  const ResidualNormKernel& kernel = choose(kOp, context, compute, x.dtype);
+  const ResidualNormKernel& kernel = residual_norm_kernel(kOp, context, compute, x.dtype);
   if (!context.is_measuring()) kernel.forward(context, arguments);
 }
 
@@ -108,7 +108,7 @@ void residual_norm_backward(OpContext& context, const ResidualNormBackward& argu
   check.same_or_disjoint(arguments.grad_sum, grad_x, "grad_x overlaps grad_sum in part");
   check.disjoint(arguments.grad_delta, grad_x, "grad_delta and grad_x are different memory");
   context.check_aborted();
-  const ResidualNormKernel& kernel = choose(kOp, context, compute, residual);
+  const ResidualNormKernel& kernel = residual_norm_kernel(kOp, context, compute, residual);
   Workspace::Frame frame(context.workspace);
   void* workspace = frame.take(kernel.workspace_bytes(shape[0], shape[1]));
   if (!context.is_measuring()) kernel.backward(context, arguments, workspace);

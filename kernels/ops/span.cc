@@ -6,7 +6,7 @@
 namespace plait {
 namespace {
 
-const SpanKernel& choose(const char* op, const OpContext& context, DType from, DType to) {
+const SpanKernel& span_kernel(const char* op, const OpContext& context, DType from, DType to) {
   const IsaLevel isa = context.device.isa();
   return pick(op, context.kernels.span, [&](const SpanKernel& kernel) {
     return kernel.supports(from, isa) && kernel.supports(to, isa);
@@ -28,7 +28,7 @@ void convert_span(OpContext& context, TensorView from, TensorView to) {
   } else {
     check.disjoint(from, to, "the spans are different memory");
   }
-  const SpanKernel& kernel = choose(kOp, context, from.dtype, to.dtype);
+  const SpanKernel& kernel = span_kernel(kOp, context, from.dtype, to.dtype);
   if (!context.is_measuring()) kernel.convert(context, from, to);
 }
 
@@ -41,7 +41,7 @@ void add_span(OpContext& context, TensorView from, TensorView to) {
   check.tensor("from", from, DType::kFloat32, from.shape);
   check.tensor("to", to, DType::kFloat32, from.shape);
   check.same_or_disjoint(from, to, "the spans overlap in part");
-  const SpanKernel& kernel = choose(kOp, context, DType::kFloat32, DType::kFloat32);
+  const SpanKernel& kernel = span_kernel(kOp, context, DType::kFloat32, DType::kFloat32);
   if (!context.is_measuring()) kernel.add(context, from, to);
 }
 
@@ -52,7 +52,7 @@ double sum_squares(OpContext& context, TensorView span) {
   context.check_aborted();
   if (span.shape[0] == 0) return 0.0;
   check.tensor("span", span, DType::kFloat32, span.shape);
-  const SpanKernel& kernel = choose(kOp, context, DType::kFloat32, DType::kFloat32);
+  const SpanKernel& kernel = span_kernel(kOp, context, DType::kFloat32, DType::kFloat32);
   Workspace::Frame frame(context.workspace);
   const int64_t blocks = (span.shape[0] + kSumSquaresBlock - 1) / kSumSquaresBlock;
   double* block_sums = frame.take<double>(blocks);

@@ -5,7 +5,7 @@
 namespace host {
 namespace {
 
-void require(int32_t code, const Err& err) {
+void ensure(int32_t code, const Err& err) {
   if (code != PLAIT_OK) throw std::runtime_error(err.message());
 }
 
@@ -18,7 +18,7 @@ constexpr char kSmall[] = R"({"model":{"family":"gpt2","layers":2,"hidden":32,"h
 Config small_config(plait_context* context, const std::string& keys) {
   Config config = make_config(context, kSmall);
   Err err;
-  require(plait_config_load(config, keys.data(), static_cast<int64_t>(keys.size()), err), err);
+  ensure(plait_config_load(config, keys.data(), static_cast<int64_t>(keys.size()), err), err);
   return config;
 }
 
@@ -39,21 +39,21 @@ Rig::Rig(const std::string& keys)
       config(small_config(context, keys)),
       group(make_group(context, config)) {
   Err err;
-  require(plait_engine_create(group, config, 60000, engine.out(), err), err);
-  require(plait_batch_create(engine, PLAIT_BATCH_GLOBAL, batch.out(), err), err);
+  ensure(plait_engine_create(group, config, 60000, engine.out(), err), err);
+  ensure(plait_batch_create(engine, PLAIT_BATCH_GLOBAL, batch.out(), err), err);
 }
 
 void Rig::set_tokens(const std::vector<int32_t>& rows, int64_t columns) {
   Err err;
-  require(plait_batch_set(batch, "tokens", rows.data(), static_cast<int64_t>(rows.size()) / columns,
-                          columns, err),
-          err);
+  ensure(plait_batch_set(batch, "tokens", rows.data(), static_cast<int64_t>(rows.size()) / columns,
+                         columns, err),
+         err);
 }
 
 double Rig::good_step(int64_t seed) {
   set_tokens(make_rows(4, 17, seed));
   Err err;
-  require(step(err), err);
+  ensure(step(err), err);
   return metrics.loss;
 }
 
@@ -61,12 +61,12 @@ std::vector<float> Rig::read(const std::string& name, int32_t kind) {
   auto info = sized<plait_entry_info>();
   Err err;
   for (int64_t i = 0; i < plait_engine_tensor_count(engine); ++i) {
-    require(plait_engine_tensor_at(engine, i, &info, err), err);
+    ensure(plait_engine_tensor_at(engine, i, &info, err), err);
     if (name != info.name || kind != info.kind) continue;
     std::vector<float> values(static_cast<size_t>(info.elements));
-    require(plait_engine_tensor_read(engine, name.c_str(), kind, PLAIT_DTYPE_FLOAT32, 60000,
-                                     values.data(), info.elements * 4, err),
-            err);
+    ensure(plait_engine_tensor_read(engine, name.c_str(), kind, PLAIT_DTYPE_FLOAT32, 60000,
+                                    values.data(), info.elements * 4, err),
+           err);
     return values;
   }
   throw std::runtime_error("no tensor " + name);
@@ -74,9 +74,9 @@ std::vector<float> Rig::read(const std::string& name, int32_t kind) {
 
 void Rig::write(const std::string& name, const std::vector<float>& values, int32_t kind) {
   Err err;
-  require(plait_engine_tensor_write(engine, name.c_str(), kind, PLAIT_DTYPE_FLOAT32, values.data(),
-                                    static_cast<int64_t>(values.size()) * 4, 60000, err),
-          err);
+  ensure(plait_engine_tensor_write(engine, name.c_str(), kind, PLAIT_DTYPE_FLOAT32, values.data(),
+                                   static_cast<int64_t>(values.size()) * 4, 60000, err),
+         err);
 }
 
 std::string Rig::state() {
@@ -84,7 +84,7 @@ std::string Rig::state() {
   auto info = sized<plait_entry_info>();
   Err err;
   for (int64_t i = 0; i < plait_engine_tensor_count(engine); ++i) {
-    require(plait_engine_tensor_at(engine, i, &info, err), err);
+    ensure(plait_engine_tensor_at(engine, i, &info, err), err);
     if (info.kind == PLAIT_KIND_GRADIENT) continue;
     const std::vector<float> values = read(info.name, static_cast<int32_t>(info.kind));
     all.append(reinterpret_cast<const char*>(values.data()), values.size() * 4);

@@ -10,7 +10,7 @@
 namespace plait::test {
 namespace {
 
-constexpr int64_t kCounts[] = {0, 1, 7, 1000, 30001};
+constexpr int64_t kLinkCounts[] = {0, 1, 7, 1000, 30001};
 
 /// Every collective for some sizes; results one after another.
 template <class T>
@@ -20,7 +20,7 @@ std::vector<T> run_collectives(Communicator& group) {
   const auto keep = [&](const std::vector<T>& values) {
     results.insert(results.end(), values.begin(), values.end());
   };
-  for (int64_t count : kCounts) {
+  for (int64_t count : kLinkCounts) {
     std::vector<T> buffer = part_of<T>(group.index(), count);
     group.all_reduce(view_of(buffer));
     keep(buffer);

@@ -23,7 +23,7 @@ json fields_of(const std::string& layout, const std::string& rest = "{}") {
   return error.fields;
 }
 
-bool passes(const std::string& layout, const std::string& rest = "{}") {
+bool accepts(const std::string& layout, const std::string& rest = "{}") {
   const Caught error = check_layout_of(layout, rest);
   INFO(error.message);
   CHECK(error.word.empty());
@@ -36,7 +36,7 @@ TEST_CASE("the tensor axis divides heads and feed-forward", "[checks]") {
   CHECK(fields_of(R"({"tensor": 4})") == json{{"model.heads", 6}, {"layout.tensor", 4}});
   CHECK(fields_of(R"({"tensor": 3})", R"({"model.feed_forward": 200})") ==
         json{{"model.feed_forward", 200}, {"layout.tensor", 3}});
-  CHECK(passes(R"({"tensor": 3})"));
+  CHECK(accepts(R"({"tensor": 3})"));
 }
 
 TEST_CASE("key/value heads and the tensor axis divide one another", "[checks]") {
@@ -44,23 +44,23 @@ TEST_CASE("key/value heads and the tensor axis divide one another", "[checks]") 
       R"({"model": {"heads": 12, "hidden": 96, "key_value_heads": 4, "feed_forward": 240}})";
   CHECK(fields_of(R"({"tensor": 6})", model) ==
         json{{"model.key_value_heads", 4}, {"layout.tensor", 6}});
-  CHECK(passes(R"({"tensor": 2})", model));
-  CHECK(passes(R"({"tensor": 12})", model));
+  CHECK(accepts(R"({"tensor": 2})", model));
+  CHECK(accepts(R"({"tensor": 12})", model));
 }
 
 TEST_CASE("sequence parallelism divides the tokens of a micro-batch", "[checks]") {
   const json fields = fields_of(R"({"tensor": 3, "sequence_parallel": true})");
   CHECK(fields["tokens"] == 32);
   CHECK(fields["layout.tensor"] == 3);
-  CHECK(passes(R"({"tensor": 3, "sequence_parallel": true})", R"({"train.sequence_length": 30})"));
-  CHECK(passes(R"({"tensor": 3, "sequence_parallel": "auto"})"));
+  CHECK(accepts(R"({"tensor": 3, "sequence_parallel": true})", R"({"train.sequence_length": 30})"));
+  CHECK(accepts(R"({"tensor": 3, "sequence_parallel": "auto"})"));
 }
 
 TEST_CASE("layers fill the virtual stages", "[checks]") {
   CHECK(fields_of(R"({"pipeline": 8})") ==
         json{{"model.layers", 4}, {"layout.pipeline", 8}, {"layout.interleave", 1}, {"stages", 8}});
-  CHECK(passes(R"({"pipeline": 3})"));
-  CHECK(passes(R"({"pipeline": 5, "stage_layers": [0, 1, 1, 1, 1]})"));
+  CHECK(accepts(R"({"pipeline": 3})"));
+  CHECK(accepts(R"({"pipeline": 5, "stage_layers": [0, 1, 1, 1, 1]})"));
   json fields = fields_of(R"({"pipeline": 2, "stage_layers": [1, 1, 2]})");
   CHECK(fields["count"] == 3);
   CHECK(fields["stages"] == 2);
@@ -73,11 +73,11 @@ TEST_CASE("layers fill the virtual stages", "[checks]") {
 TEST_CASE("interleaving and the schedule belong together", "[checks]") {
   CHECK(fields_of(R"({"interleave": 2})") ==
         json{{"layout.interleave", 2}, {"layout.pipeline", 1}});
-  CHECK(passes(R"({"interleave": 2, "pipeline": 2})"));
+  CHECK(accepts(R"({"interleave": 2, "pipeline": 2})"));
   for (const std::string kind : {"gpipe", "zero_bubble", "one_forward_one_backward"}) {
     CHECK(fields_of(R"({"interleave": 2, "pipeline": 2, "schedule": ")" + kind + "\"}") ==
           json{{"layout.schedule", kind}, {"layout.interleave", 2}});
-    CHECK(passes(R"({"pipeline": 2, "schedule": ")" + kind + "\"}"));
+    CHECK(accepts(R"({"pipeline": 2, "schedule": ")" + kind + "\"}"));
   }
   CHECK(fields_of(R"({"pipeline": 2, "schedule": "interleaved"})") ==
         json{{"layout.schedule", "interleaved"}, {"layout.interleave", 1}});
@@ -88,7 +88,7 @@ TEST_CASE("zero_bubble is refused with sharded gradients", "[checks]") {
     CHECK(fields_of(R"({"schedule": "zero_bubble", "zero": )" + std::to_string(zero) + "}") ==
           json{{"layout.schedule", "zero_bubble"}, {"layout.zero", zero}});
   }
-  CHECK(passes(R"({"schedule": "zero_bubble", "zero": 1})"));
+  CHECK(accepts(R"({"schedule": "zero_bubble", "zero": 1})"));
 }
 
 TEST_CASE("the batch is a multiple of replicas times micro-batch", "[checks]") {
@@ -98,7 +98,7 @@ TEST_CASE("the batch is a multiple of replicas times micro-batch", "[checks]") {
                        {"layout.micro_batch", 3},
                        {"samples", 16},
                        {"divisor", 6}});
-  CHECK(passes(R"({"data": 2, "micro_batch": 4})"));
+  CHECK(accepts(R"({"data": 2, "micro_batch": 4})"));
 }
 
 TEST_CASE("interleaving needs micro-batches in multiples of the pipeline", "[checks]") {
@@ -108,8 +108,8 @@ TEST_CASE("interleaving needs micro-batches in multiples of the pipeline", "[che
   CHECK(fields["layout.pipeline"] == 3);
   CHECK(fields["nearest_below"] == 15);
   CHECK(fields["nearest_above"] == 18);
-  CHECK(passes(R"({"interleave": 2, "pipeline": 3})",
-               R"({"model.layers": 6, "train.global_batch": 18})"));
+  CHECK(accepts(R"({"interleave": 2, "pipeline": 3})",
+                R"({"model.layers": 6, "train.global_batch": 18})"));
   fields = fields_of(R"({"interleave": 2, "pipeline": 3, "micro_batch": 8})", layers);
   CHECK(fields["micro_batches"] == 2);
   CHECK_FALSE(fields.contains("nearest_below"));
@@ -119,8 +119,8 @@ TEST_CASE("every batch of a ramp obeys the same rules", "[checks]") {
   const std::string layout = R"({"data": 2, "micro_batch": 2})";
   CHECK(fields_of(layout, R"({"train.batch_ramp": [6, 4, 10]})")["samples"] == 6);
   CHECK(fields_of(layout, R"({"train.batch_ramp": [4, 6, 10]})")["samples"] == 6);
-  CHECK(passes(layout, R"({"train.batch_ramp": [4, 8, 10]})"));
-  CHECK(passes(layout, R"({"train.batch_ramp": [4, 13, 10]})"));  // one jump to the full batch
+  CHECK(accepts(layout, R"({"train.batch_ramp": [4, 8, 10]})"));
+  CHECK(accepts(layout, R"({"train.batch_ramp": [4, 13, 10]})"));  // one jump to the full batch
   CHECK(fields_of(R"({"interleave": 2, "pipeline": 2})",
                   R"({"train.batch_ramp": [3, 1, 10]})")["nearest_above"] == 4);
 }
@@ -139,12 +139,12 @@ TEST_CASE("a world has no more ranks than an int32 counts", "[checks]") {
 }
 
 TEST_CASE("rules wait for what is left to the planner", "[checks]") {
-  CHECK(passes(R"({"tensor": "auto", "pipeline": "auto", "data": "auto", "interleave": "auto",
+  CHECK(accepts(R"({"tensor": "auto", "pipeline": "auto", "data": "auto", "interleave": "auto",
     "micro_batch": "auto", "schedule": "auto", "zero": "auto", "sequence_parallel": "auto",
     "recompute": "auto", "recompute_layers": "auto", "stage_layers": "auto",
     "scatter_gather": "auto", "overlap": "auto"})"));
-  CHECK(passes(R"({"tensor": "auto", "pipeline": 2})"));
+  CHECK(accepts(R"({"tensor": "auto", "pipeline": 2})"));
   CHECK(fields_of(R"({"tensor": "auto", "pipeline": 9})")["stages"] == 9);
-  CHECK(passes(R"({"pipeline": "auto", "interleave": 2, "data": 16})"));
+  CHECK(accepts(R"({"pipeline": "auto", "interleave": 2, "data": 16})"));
   CHECK(fields_of(R"({"pipeline": "auto", "interleave": 2, "data": 32})")["divisor"] == 32);
 }

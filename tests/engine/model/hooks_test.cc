@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kBatch = 2, kSequence = 8;
 
-StageOptions small_options(FamilyChoice family) {
+StageOptions small_stage(FamilyChoice family) {
   StageOptions options;
   ModelConfig& m = options.model.model;
   m.family = family;
@@ -189,7 +189,7 @@ TEST_CASE("units may come and go around each use", "[hooks]") {
   for (const FamilyChoice family : {FamilyChoice::kGpt2, FamilyChoice::kLlama}) {
     for (const RecomputeChoice recompute : {RecomputeChoice::kNone, RecomputeChoice::kFull}) {
       for (const int64_t length : {1, 2}) {
-        StageOptions options = small_options(family);
+        StageOptions options = small_stage(family);
         options.layout.recompute = recompute;
         options.layout.recompute_layers = length;
         INFO((family == FamilyChoice::kGpt2 ? "gpt2" : "llama")
@@ -212,7 +212,7 @@ TEST_CASE("units may come and go around each use", "[hooks]") {
 }
 
 TEST_CASE("units are used in this order", "[hooks]") {
-  StageOptions options = small_options(FamilyChoice::kGpt2);
+  StageOptions options = small_stage(FamilyChoice::kGpt2);
   const Result plain = run(options, true, 1);
   CHECK(plain.forward_log ==
         "need embedding.token need embedding.position done embedding.token done embedding.position "
@@ -233,7 +233,7 @@ TEST_CASE("units are used in this order", "[hooks]") {
         "need layers.0 begin layers.0 end layers.0 done layers.0 "
         "begin embedding.position end embedding.position "
         "begin embedding.token end embedding.token");
-  const Result untied = run(small_options(FamilyChoice::kLlama), true, 1);
+  const Result untied = run(small_stage(FamilyChoice::kLlama), true, 1);
   CHECK(untied.forward_log ==
         "need embedding.token done embedding.token need layers.0 done layers.0 "
         "need layers.1 done layers.1 need final_norm done final_norm "
@@ -241,7 +241,7 @@ TEST_CASE("units are used in this order", "[hooks]") {
 }
 
 TEST_CASE("a split stage ends a block's gradients with its weight part", "[hooks]") {
-  StageOptions options = small_options(FamilyChoice::kLlama);
+  StageOptions options = small_stage(FamilyChoice::kLlama);
   options.is_split = true;
   class Log final : public UnitHooks {
    public:

@@ -45,7 +45,7 @@ struct Rig {
 };
 
 template <class Body>
-Error error_of(Body&& body) {
+Error error_while(Body&& body) {
   try {
     body();
   } catch (const Error& error) {
@@ -200,25 +200,25 @@ TEST_CASE("a step of several calls is one step of the trace", "[trace]") {
 TEST_CASE("a trace that cannot be made is refused when it is asked for", "[trace]") {
   TestEngine engine(tiny_config());
   engine->set("trace.directory", "/nowhere/at/all");
-  const Error gone = error_of([&] { engine->set("trace.steps", "3"); });
+  const Error gone = error_while([&] { engine->set("trace.steps", "3"); });
   CHECK(gone.word() == "no_file");
   CHECK(gone.message().find("key=trace.directory") != std::string::npos);
   engine->set("trace.directory", "");
-  const Error large = error_of([&] { engine->set("trace.steps", "1000000000000"); });
+  const Error large = error_while([&] { engine->set("trace.steps", "1000000000000"); });
   CHECK(large.word() == "too_large");
   CHECK(large.disposition() == Disposition::kUnchanged);
   CHECK(large.message().find("key=trace.steps") != std::string::npos);
-  CHECK(error_of([&] { engine->set("trace.steps", "-1"); }).word() == "argument");
+  CHECK(error_while([&] { engine->set("trace.steps", "-1"); }).word() == "argument");
   CHECK(Json::parse(engine->report("trace"))["state"] == "none");
   engine->set("trace.steps", "1");
-  const Error late = error_of([&] { engine->set("trace.directory", "/nowhere/at/all"); });
+  const Error late = error_while([&] { engine->set("trace.directory", "/nowhere/at/all"); });
   CHECK(late.word() == "no_file");
   const std::vector<int32_t> rows = random_rows(4, 17, 61, 1);
   CHECK(step(*engine, token_batch(rows, 4)).step == 1);
   const Json report = Json::parse(engine->report("trace"));
   CHECK(report["state"] == "done");
   CHECK(report["files"].empty());
-  CHECK(error_of([&] {
+  CHECK(error_while([&] {
           TestEngine(tiny_config({{"trace.steps", "1"}, {"trace.directory", "/nowhere/at/all"}}));
         }).word() == "no_file");
 }

@@ -9,34 +9,34 @@ using namespace plait;
 
 namespace {
 
-constexpr int64_t kRows = 6, kHidden = 5, kSequence = 3;
+constexpr int64_t kNormRows = 6, kNormHidden = 5, kNormSequence = 3;
 constexpr double kEpsilon = 1e-5;
 
 /// [sum | y] of [x | delta | bias | weight | norm bias], by the papers' formulas.
 std::vector<double> norm_model(NormKind kind, double rate, PhiloxKey key,
                                const std::vector<double>& all) {
-  constexpr size_t n = kRows * kHidden;
-  const double *x = all.data(), *delta = x + n, *bias = delta + n, *weight = bias + kHidden,
-               *norm_bias = weight + kHidden;
+  constexpr size_t n = kNormRows * kNormHidden;
+  const double *x = all.data(), *delta = x + n, *bias = delta + n, *weight = bias + kNormHidden,
+               *norm_bias = weight + kNormHidden;
   std::vector<double> out(2 * n);
-  for (size_t row = 0; row < kRows; ++row) {
-    double* sum = out.data() + row * kHidden;
+  for (size_t row = 0; row < kNormRows; ++row) {
+    double* sum = out.data() + row * kNormHidden;
     double mean = 0.0, square = 0.0;
-    for (size_t i = 0; i < kHidden; ++i) {
-      const size_t element = row % kSequence * kHidden + i;
+    for (size_t i = 0; i < kNormHidden; ++i) {
+      const size_t element = row % kNormSequence * kNormHidden + i;
       const uint32_t word =
           philox(key, {static_cast<uint32_t>(element / 4), 0,
-                       static_cast<uint32_t>(40 + row / kSequence), 0})[element % 4];
+                       static_cast<uint32_t>(40 + row / kNormSequence), 0})[element % 4];
       const bool is_dropped = word < static_cast<uint32_t>(std::floor(rate * 0x1p32));
       const double kept = is_dropped ? 0.0 : 1.0 / (1.0 - rate);
-      sum[i] = x[row * kHidden + i] + kept * (delta[row * kHidden + i] + bias[i]);
-      mean += sum[i] / kHidden;
-      square += sum[i] * sum[i] / kHidden;
+      sum[i] = x[row * kNormHidden + i] + kept * (delta[row * kNormHidden + i] + bias[i]);
+      mean += sum[i] / kNormHidden;
+      square += sum[i] * sum[i] / kNormHidden;
     }
     if (kind == NormKind::kRms) mean = 0.0;
-    for (size_t i = 0; i < kHidden; ++i) {
+    for (size_t i = 0; i < kNormHidden; ++i) {
       const double unit = (sum[i] - mean) / std::sqrt(square - mean * mean + kEpsilon);
-      out[n + row * kHidden + i] =
+      out[n + row * kNormHidden + i] =
           unit * weight[i] + (kind == NormKind::kLayer ? norm_bias[i] : 0.0);
     }
   }
@@ -44,19 +44,20 @@ std::vector<double> norm_model(NormKind kind, double rate, PhiloxKey key,
 }
 
 struct Tensors {
-  HostTensor x = random_tensor(DType::kFloat32, {kRows, kHidden}, 1);
-  HostTensor delta = random_tensor(DType::kFloat32, {kRows, kHidden}, 2);
-  HostTensor bias = random_tensor(DType::kFloat32, {kHidden}, 3);
-  HostTensor weight = random_tensor(DType::kFloat32, {kHidden}, 4);
-  HostTensor norm_bias = random_tensor(DType::kFloat32, {kHidden}, 5);
-  HostTensor grad_sum = random_tensor(DType::kFloat32, {kRows, kHidden}, 6);
-  HostTensor grad_y = random_tensor(DType::kFloat32, {kRows, kHidden}, 7);
-  HostTensor sum{DType::kFloat32, {kRows, kHidden}}, y{DType::kFloat32, {kRows, kHidden}};
-  HostTensor statistics{DType::kFloat32, {kRows, 2}};
-  HostTensor grad_x{DType::kFloat32, {kRows, kHidden}},
-      grad_delta{DType::kFloat32, {kRows, kHidden}};
-  HostTensor grad_weight{DType::kFloat32, {kHidden}}, grad_norm_bias{DType::kFloat32, {kHidden}},
-      grad_bias{DType::kFloat32, {kHidden}};
+  HostTensor x = random_tensor(DType::kFloat32, {kNormRows, kNormHidden}, 1);
+  HostTensor delta = random_tensor(DType::kFloat32, {kNormRows, kNormHidden}, 2);
+  HostTensor bias = random_tensor(DType::kFloat32, {kNormHidden}, 3);
+  HostTensor weight = random_tensor(DType::kFloat32, {kNormHidden}, 4);
+  HostTensor norm_bias = random_tensor(DType::kFloat32, {kNormHidden}, 5);
+  HostTensor grad_sum = random_tensor(DType::kFloat32, {kNormRows, kNormHidden}, 6);
+  HostTensor grad_y = random_tensor(DType::kFloat32, {kNormRows, kNormHidden}, 7);
+  HostTensor sum{DType::kFloat32, {kNormRows, kNormHidden}},
+      y{DType::kFloat32, {kNormRows, kNormHidden}};
+  HostTensor statistics{DType::kFloat32, {kNormRows, 2}};
+  HostTensor grad_x{DType::kFloat32, {kNormRows, kNormHidden}},
+      grad_delta{DType::kFloat32, {kNormRows, kNormHidden}};
+  HostTensor grad_weight{DType::kFloat32, {kNormHidden}},
+      grad_norm_bias{DType::kFloat32, {kNormHidden}}, grad_bias{DType::kFloat32, {kNormHidden}};
 };
 
 }  // namespace
@@ -76,7 +77,7 @@ TEST_CASE("residual norms and their gradients follow the papers", "[residual_nor
     forward.delta = t.delta.view();
     forward.bias = t.bias.view();
     forward.dropout = Dropout::make(key, rate, 40);
-    forward.sequence = kSequence;
+    forward.sequence = kNormSequence;
     forward.sum = t.sum.view();
     forward.weight = t.weight.view();
     if (is_layer) forward.norm_bias = t.norm_bias.view();
@@ -91,7 +92,7 @@ TEST_CASE("residual norms and their gradients follow the papers", "[residual_nor
     backward.weight = t.weight.view();
     backward.statistics = t.statistics.view();
     backward.dropout = forward.dropout;
-    backward.sequence = kSequence;
+    backward.sequence = kNormSequence;
     backward.grad_x = t.grad_x.view();
     backward.grad_delta = t.grad_delta.view();
     backward.grad_weight = t.grad_weight.view();
@@ -125,10 +126,10 @@ TEST_CASE("either half of a residual norm may be left out", "[residual_norm]") {
     norm.statistics = t.statistics.view();
     residual_norm_forward(context, norm);
   });
-  for (int64_t i = 0; i < kRows * kHidden; ++i) {
+  for (int64_t i = 0; i < kNormRows * kNormHidden; ++i) {
     CHECK(t.sum.at(i) == Approx(t.x.at(i) + t.delta.at(i)));
   }
-  for (int64_t row = 0; row < kRows; ++row) CHECK(t.statistics.at(2 * row) == 0.0);
+  for (int64_t row = 0; row < kNormRows; ++row) CHECK(t.statistics.at(2 * row) == 0.0);
 
   // Backward of the add alone: the gradient passes, in place, and delta gets a copy.
   HostTensor grad = t.grad_sum.copy();
@@ -142,9 +143,9 @@ TEST_CASE("either half of a residual norm may be left out", "[residual_norm]") {
   });
   CHECK(grad.same_bits(t.grad_sum));
   CHECK(t.grad_delta.same_bits(t.grad_sum));
-  for (int64_t i = 0; i < kHidden; ++i) {
+  for (int64_t i = 0; i < kNormHidden; ++i) {
     double sum = 0.0;
-    for (int64_t row = 0; row < kRows; ++row) sum += t.grad_sum.at(row * kHidden + i);
+    for (int64_t row = 0; row < kNormRows; ++row) sum += t.grad_sum.at(row * kNormHidden + i);
     CHECK(t.grad_bias.at(i) == Approx(sum).epsilon(1e-6));
   }
 }
