@@ -143,9 +143,16 @@ void Communicator::post_part(const Call& call, uint32_t lane, int64_t peer, Part
 }
 
 void Communicator::count_sent(const Call& call, int64_t bytes) {
-  Traffic& traffic = traffic_[static_cast<size_t>(call.kind)];
-  traffic.bytes += bytes;
-  ++traffic.messages;
+  Counts& counts = counts_[static_cast<size_t>(call.kind)];
+  counts.bytes.fetch_add(bytes, std::memory_order_relaxed);
+  counts.messages.fetch_add(1, std::memory_order_relaxed);
+}
+
+Traffic Communicator::traffic(CollectiveKind kind) const {
+  const Counts& counts = counts_[static_cast<size_t>(kind)];
+  return {counts.bytes.load(std::memory_order_relaxed),
+          counts.messages.load(std::memory_order_relaxed),
+          counts.wait_ns.load(std::memory_order_relaxed)};
 }
 
 const char* Communicator::take_part(const Call& call, uint32_t lane, int64_t peer, int64_t bytes) {

@@ -17,6 +17,7 @@
 // calls (see Fabric).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -112,9 +113,14 @@ class Communicator {
   /// Waits for the lane's next message, whose key and bytes must be these, and copies it to `to`.
   void receive(int64_t peer, Lane lane, MessageKey key, TensorView to);
 
-  const Traffic& traffic(CollectiveKind kind) const { return traffic_[static_cast<size_t>(kind)]; }
+  /// Any thread; while the rank is in a call, the three numbers may be of different moments.
+  Traffic traffic(CollectiveKind kind) const;
 
  private:
+  /// Traffic as the rank's thread counts it while others read.
+  struct Counts {
+    std::atomic<int64_t> bytes{0}, messages{0}, wait_ns{0};
+  };
   /// Lane of a collective's second message between two processes: a fast peer's must not queue up
   /// behind its first one, which this rank may not have read yet.
   static constexpr uint32_t kSecondLane = kLanes;
@@ -198,7 +204,7 @@ class Communicator {
   int64_t index_ = 0;
   ThreadPool* pool_;
   uint64_t sequence_ = 0;
-  Traffic traffic_[kCollectiveKinds];
+  Counts counts_[kCollectiveKinds];
   std::vector<Peer> peers_;         // by index
   std::vector<Inbound*> first_in_;  // of the others, in turn: first messages of collectives
   std::vector<Outbound*> first_out_, second_out_;

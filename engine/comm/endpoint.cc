@@ -141,7 +141,7 @@ void Endpoint::wait(const Awaited& awaited) {
     }
   }
   if (missing < awaited.size()) block(awaited, begin_ns);
-  *awaited.purpose.wait_ns += now_ns() - begin_ns;
+  awaited.purpose.wait_ns->fetch_add(now_ns() - begin_ns, std::memory_order_relaxed);
 }
 
 void Endpoint::block(const Awaited& awaited, int64_t begin_ns) {

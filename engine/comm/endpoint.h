@@ -59,7 +59,7 @@ struct Outbound {
 /// What a wait is for, as its errors name it.
 struct WaitPurpose {
   WaitPurpose(const char* communicator_name, const char* operation_name, uint64_t number,
-              int64_t* spent_ns)
+              std::atomic<int64_t>* spent_ns)
       : communicator(communicator_name),
         operation(operation_name),
         sequence(number),
@@ -71,7 +71,7 @@ struct WaitPurpose {
   const char* communicator;
   const char* operation;
   uint64_t sequence;
-  int64_t* wait_ns;  ///< grows by the time that was spent
+  std::atomic<int64_t>* wait_ns;  ///< grows by the time that was spent; any thread reads it
 };
 
 class Endpoint {

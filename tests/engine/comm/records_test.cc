@@ -1,4 +1,5 @@
 // What a rank remembers of its operations and counts of its traffic.
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <string>
 #include <thread>
@@ -147,6 +148,38 @@ TEST_CASE("bytes sent equal the formulas of the collectives", "[comm]") {
     CHECK(of(CollectiveKind::kSendReceive).bytes == bytes / world);
     CHECK(of(CollectiveKind::kSendReceive).messages == 1);
   }
+}
+
+TEST_CASE("traffic is read while a rank counts it", "[comm]") {
+  const std::unique_ptr<Fabric> fabric = thread_fabric(3);
+  constexpr int64_t kRounds = 500;
+  std::atomic<const Communicator*> shown{nullptr};
+  std::atomic<bool> is_over{false};
+  bool is_growing = true;
+  std::thread reader([&] {
+    Traffic last;
+    while (!is_over) {
+      const Communicator* group = shown;
+      if (group == nullptr) continue;
+      const Traffic now = group->traffic(CollectiveKind::kAllReduce);
+      is_growing = is_growing && now.bytes >= last.bytes && now.messages >= last.messages &&
+                   now.wait_ns >= last.wait_ns;
+      last = now;
+    }
+  });
+  Traffic end;
+  run_world(*fabric, [&](Communicator& group) {
+    if (group.index() == 0) shown = &group;
+    std::vector<float> buffer(16);
+    for (int64_t round = 0; round < kRounds; ++round) group.all_reduce(view_of(buffer));
+    if (group.index() != 0) return;
+    end = group.traffic(CollectiveKind::kAllReduce);
+    is_over = true;  // the reader is out of the group before it goes
+    reader.join();
+  });
+  CHECK(is_growing);
+  CHECK(end.messages == 2 * kRounds);
+  CHECK(end.bytes == 2 * kRounds * 64);
 }
 
 TEST_CASE("time in waits is counted where it was spent", "[comm]") {

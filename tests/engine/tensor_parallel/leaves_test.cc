@@ -184,7 +184,7 @@ TEST_CASE("collectives of a linear pair move what the papers count", "[tensor_pa
       if (group.index != 0) return;
       for (const CollectiveKind kind : {CollectiveKind::kAllReduce, CollectiveKind::kAllGather,
                                         CollectiveKind::kReduceScatter}) {
-        const Traffic& traffic = group.communicator->traffic(kind);
+        const Traffic traffic = group.communicator->traffic(kind);
         calls[kind == CollectiveKind::kAllReduce   ? 0
               : kind == CollectiveKind::kAllGather ? 1
                                                    : 2] = traffic.bytes;
