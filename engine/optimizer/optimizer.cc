@@ -111,6 +111,14 @@ TensorView Optimizer::moment2(int64_t chunk, int64_t unit) const {
   return state_->unit(chunk, unit).moment2();
 }
 
+UnitRange Optimizer::weight_range(int64_t chunk, int64_t unit) const {
+  return state_->unit(chunk, unit).weight_range();
+}
+
+TensorView Optimizer::weights(int64_t chunk, int64_t unit) const {
+  return state_->unit(chunk, unit).kept_weights();
+}
+
 UnitRange Optimizer::gradient_range(int64_t chunk, int64_t unit) const {
   return state_->unit(chunk, unit).gradient_range();
 }

@@ -99,6 +99,9 @@ class Optimizer {
   TensorView master(int64_t chunk, int64_t unit) const;
   TensorView moment1(int64_t chunk, int64_t unit) const;
   TensorView moment2(int64_t chunk, int64_t unit) const;
+  /// Compute weights that stay between steps: the elements `weight_range` of the unit.
+  UnitRange weight_range(int64_t chunk, int64_t unit) const;
+  TensorView weights(int64_t chunk, int64_t unit) const;
   /// Accumulated gradients before they are reduced: the elements `gradient_range` of the unit. The
   /// second use's, or absent.
   UnitRange gradient_range(int64_t chunk, int64_t unit) const;

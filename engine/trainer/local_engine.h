@@ -49,12 +49,16 @@ class LocalEngine final : public Engine {
   void abort() override { ranks_.abort(); }
   void close(int64_t timeout_ms) override { ranks_.close(timeout_ms); }
 
+  /// For tests, between calls: what lies in the memory of ranks.
+  RankSet& ranks() { return ranks_; }
+
  private:
   /// Totals of the run. Guarded by mutex_.
   struct Totals {
     int64_t step = 0, samples = 0, tokens = 0, skipped = 0;
     double step_seconds = 0, forward_seconds = 0, backward_seconds = 0;
     double communication_seconds = 0, bubble_seconds = 0, optimizer_seconds = 0;
+    int64_t replica_checks = 0, divergences = 0;
   };
   /// Gradients of calls since the last update.
   struct Pending {
@@ -107,6 +111,8 @@ class LocalEngine final : public Engine {
   double mean_seconds(int64_t RankTime::*field) const;
   int64_t largest(int64_t (MemoryLedger::*value)() const) const;
   double model_flops(int64_t samples) const;
+  int64_t compared_step() const;
+  void note_replicas(const Update& update);
   bool take_stop(bool is_agreed);
 
   void check_tensor(std::string_view name, DType dtype, const void* data, int64_t bytes,

@@ -54,12 +54,14 @@ std::vector<std::pair<std::string, double>> LocalEngine::counters() const {
       {"optimizer_seconds", totals_.optimizer_seconds},
       {"memory_bytes", static_cast<double>(largest(&MemoryLedger::total))},
       {"memory_peak_bytes", static_cast<double>(largest(&MemoryLedger::peak))},
+      {"replica_checks", static_cast<double>(totals_.replica_checks)},
+      {"replica_divergences", static_cast<double>(totals_.divergences)},
   };
   for (const Axis axis : {Axis::kTensor, Axis::kPipeline, Axis::kData}) {
     for (int kind = 0; kind < kCollectiveKinds; ++kind) {
       Traffic sum;
       for (int64_t local = 0; local < ranks_.size(); ++local) {
-        const Traffic& one =
+        const Traffic one =
             ranks_.rank(local).group(axis).traffic(static_cast<CollectiveKind>(kind));
         sum.bytes += one.bytes;
         sum.messages += one.messages;
@@ -91,7 +93,7 @@ std::string LocalEngine::traffic_report() const {
     for (const Axis axis : {Axis::kTensor, Axis::kPipeline, Axis::kData}) {
       JsonObject kinds;
       for (int kind = 0; kind < kCollectiveKinds; ++kind) {
-        const Traffic& traffic = rank.group(axis).traffic(static_cast<CollectiveKind>(kind));
+        const Traffic traffic = rank.group(axis).traffic(static_cast<CollectiveKind>(kind));
         if (traffic.messages == 0) continue;
         kinds.raw(collective_name(static_cast<CollectiveKind>(kind)),
                   JsonObject()

@@ -136,7 +136,8 @@ void LocalEngine::run_gradients(Rank& rank, int64_t local, ListPart part) {
   const int64_t waited = rank.communication_ns();
   const int64_t count =
       part == ListPart::kClose ? pending_.micro_batches : micro_batches(request_.rows);
-  const RunResult run = rank.run(arguments, count);
+  const RunResult run =
+      rank.run(arguments, count, part == ListPart::kAccumulate ? 0 : compared_step());
   RankTime& time = times_[static_cast<size_t>(local)];
   time.forward_ns += run.forward_ns;
   time.backward_ns += run.backward_ns;
@@ -293,6 +294,7 @@ Outcome LocalEngine::finish_update(Metrics* metrics) {
 
 /// Takes the decision of the ranks into the totals, or turns it into an error that leaves them.
 Outcome LocalEngine::end_update(const Update& update, Metrics* metrics) {
+  note_replicas(update);
   if (update.kind == Update::Kind::kNonfinite || update.kind == Update::Kind::kScaleExhausted) {
     throw_nonfinite(update);
   }
@@ -333,6 +335,9 @@ void LocalEngine::fill_step_metrics(const Update& update, Metrics* metrics) cons
   metrics->grad_norm = update.grad_norm;
   metrics->lr = update.lr;
   metrics->loss_scale = update.loss_scale;
+  if (!update.is_compared) return;
+  metrics->valid |= kMetricsReplicas;
+  metrics->diverged_rank = update.divergence ? update.divergence->rank() : -1;
 }
 
 /// FLOPs of a training pass over `samples`, attention counted whole: 3·(L·(E + X) + O) a sample.

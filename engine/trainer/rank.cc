@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "engine/comm/endpoint.h"
+#include "engine/trainer/tensor_access.h"
 #include "kernels/base/error.h"
 #include "kernels/base/mutation.h"
 #include "kernels/cpu/cpu_kernels.h"
@@ -119,6 +120,7 @@ Rank::Rank(const Settings& settings, Fabric& fabric, const Place& place, Clock& 
   build_stages();
   build_optimizer();
   build_executor(clock);
+  build_replica_check();
   for (const auto& stage : stages_) stage->prepare(context_);
   measure();
 }
@@ -174,8 +176,8 @@ TensorGroup Rank::tensor_group() const {
 }
 
 void Rank::note_place(int64_t chunk, int64_t unit, const Parameter& parameter) {
-  const bool is_tied_copy = settings_.model.tied && at_.pipeline > 0 &&
-                            parameter.segments[0].name == "embedding.token.weight";
+  const bool is_tied_end = settings_.model.tied && settings_.layout.pipeline > 1 &&
+                           parameter.segments[0].name == "embedding.token.weight";
   for (const Segment& segment : parameter.segments) {
     TensorPlace place;
     place.chunk = chunk;
@@ -183,7 +185,8 @@ void Rank::note_place(int64_t chunk, int64_t unit, const Parameter& parameter) {
     place.parameter = &parameter;
     place.segment = &segment;
     place.is_first_holder = segment.first_holder == at_.tensor;
-    place.is_tied_copy = is_tied_copy;
+    place.is_tied_end = is_tied_end;
+    place.is_tied_copy = is_tied_end && at_.pipeline > 0;
     for (size_t i = 0; i < tensors_.size(); ++i) {
       if (tensors_[i].name == segment.name) places_[i].push_back(place);
     }
@@ -218,10 +221,7 @@ void Rank::build_optimizer() {
       chunks.back().push_back(unit.get());
     }
   }
-  const auto group = [this](Axis axis) { return groups_[static_cast<size_t>(axis)].get(); };
-  optimizer_ = std::make_unique<Optimizer>(
-      options, StepGroups{group(Axis::kTensor), group(Axis::kPipeline), group(Axis::kData)},
-      std::move(chunks), *device_);
+  optimizer_ = std::make_unique<Optimizer>(options, step_groups(), std::move(chunks), *device_);
   for (size_t chunk = 0; chunk < stages_.size(); ++chunk) {
     stages_[chunk]->set_hooks(optimizer_->hooks(static_cast<int64_t>(chunk)));
   }
@@ -246,6 +246,20 @@ void Rank::build_executor(Clock& clock) {
   options.pipeline = settings_.layout.pipeline;
   options.max_rows = rows;
   executor_ = std::make_unique<Executor>(options);
+}
+
+StepGroups Rank::step_groups() const {
+  const auto group = [this](Axis axis) { return groups_[static_cast<size_t>(axis)].get(); };
+  return {group(Axis::kTensor), group(Axis::kPipeline), group(Axis::kData)};
+}
+
+void Rank::build_replica_check() {
+  const LayoutConfig& layout = settings_.layout;
+  const bool has_tied_ends = settings_.model.tied && layout.pipeline > 1;
+  const bool has_copies =
+      layout.tensor > 1 || (layout.data > 1 && layout.zero < 3) || has_tied_ends;
+  if (settings_.train.replica_check_every == 0 || !has_copies) return;
+  replicas_ = std::make_unique<ReplicaCheck>(step_groups(), list_replicas(*this), has_tied_ends);
 }
 
 /// Runs every kind of pass without computing, to learn how much workspace they take.
@@ -325,7 +339,7 @@ void Rank::check_micro_batches(int64_t micro_batches) const {
   }
 }
 
-RunResult Rank::run(RunArguments arguments, int64_t micro_batches) {
+RunResult Rank::run(RunArguments arguments, int64_t micro_batches, int64_t compared_step) {
   if (!has_pending_) {
     pending_ = {};
     optimizer_->begin_step();
@@ -333,6 +347,7 @@ RunResult Rank::run(RunArguments arguments, int64_t micro_batches) {
   arguments.is_accumulating = has_pending_;
   arguments.start = pending_;
   if (arguments.part != ListPart::kClose) has_pending_ = true;
+  compared_step_ = compared_step;
   const RunResult result = executor_->run(context_, list(micro_batches), arguments);
   pending_ = result.sum;
   if (arguments.part != ListPart::kAccumulate) drop_pending();
@@ -390,12 +405,30 @@ Update::Kind Rank::decide(const GlobalSums& sums) {
                                                                 : Update::Kind::kNonfinite;
 }
 
+std::optional<Divergence> Rank::find_divergence() {
+  if (replicas_ == nullptr) return std::nullopt;
+  return replicas_->run(context_);
+}
+
+/// Before the update, because the gathers of stages 1 and 2 overwrite copies of weights.
+void Rank::compare_replicas() {
+  if (replicas_ == nullptr || (compared_step_ == 0 && !context_.is_measuring())) return;
+  const std::optional<Divergence> found = find_divergence();
+  update_.is_compared = true;
+  if (!found) return;
+  Error error =
+      divergence_error(*found, tensors_[static_cast<size_t>(found->tensor)].name, compared_step_);
+  if (settings_.train.on_divergence == DivergenceChoice::kError) throw error;
+  update_.divergence = std::move(error);
+}
+
 void Rank::step(const LossSum& sum) {
   update_ = {};
   update_.lr = learning_rate_.at(applied_ + 1);
   update_.loss_scale = loss_scale_.scale();
   const bool wants_stop = flags_.is_stop_requested != nullptr && flags_.is_stop_requested->load();
   update_.sums = optimizer_->close(context_, {sum.loss, sum.targets, wants_stop ? 1 : 0});
+  compare_replicas();
   if (context_.is_measuring()) {
     optimizer_->apply(context_, 1.0f, 0.0);
     for (size_t chunk = 0; chunk < stages_.size(); ++chunk) {

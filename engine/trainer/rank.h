@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,8 @@
 #include "engine/pipeline/executor.h"
 #include "engine/pipeline/transfers.h"
 #include "engine/schedule/schedule.h"
+#include "engine/trainer/replica_check.h"
+#include "kernels/base/error.h"
 #include "kernels/ops/kernels.h"
 
 namespace plait {
@@ -31,7 +34,8 @@ struct TensorPlace {
   const Parameter* parameter = nullptr;
   const Segment* segment = nullptr;
   bool is_first_holder = true;  ///< of the ranks of a tensor group that hold the same box
-  bool is_tied_copy = false;    ///< the copy of a tied embedding at the end of the pipeline
+  bool is_tied_end = false;     ///< one of the two copies of a tied embedding
+  bool is_tied_copy = false;    ///< the one at the end of the pipeline
 };
 
 /// What the closing part of a step decided, from global sums: equal on every rank.
@@ -41,7 +45,10 @@ struct Update {
   GlobalSums sums;
   double grad_norm = 0;
   double lr = 0;
-  double loss_scale = 1;  ///< in force during the step
+  double loss_scale = 1;     ///< in force during the step
+  bool is_compared = false;  ///< replicas were
+  /// What the comparison found, where that is no error of the step.
+  std::optional<Error> divergence;
 };
 
 class Rank final : private StepHandler {
@@ -72,10 +79,14 @@ class Rank final : private StepHandler {
   /// buffers. Any thread.
   void check_micro_batches(int64_t micro_batches) const;
   /// A part of a step over `micro_batches`: passes, closing, or both. Losses add up from call to
-  /// call until a step closes. Collective, as all below.
-  RunResult run(RunArguments arguments, int64_t micro_batches);
+  /// call until a step closes. `compared_step`: the number of the step if its close compares
+  /// replicas, else 0. Collective, as all below.
+  RunResult run(RunArguments arguments, int64_t micro_batches, int64_t compared_step = 0);
   /// The decision of the last run that closed a step.
   const Update& update() const { return update_; }
+  /// Whether copies of what ranks hold alike differ. Nothing where the layout has no copies or the
+  /// configuration wants no comparisons.
+  std::optional<Divergence> find_divergence();
   /// Sums of the passes since the last step, over the whole world.
   GlobalSums pending_sums();
   /// Ends an accumulation without a step.
@@ -130,6 +141,7 @@ class Rank final : private StepHandler {
   TensorGroup tensor_group() const;
   void build_optimizer();
   void build_executor(Clock& clock);
+  void build_replica_check();
   void note_place(int64_t chunk, int64_t unit, const Parameter& parameter);
   void measure();
   void weights_changed(int64_t chunk);
@@ -140,6 +152,8 @@ class Rank final : private StepHandler {
   void gather(int64_t chunk) override;
   void release(int64_t chunk) override;
   void step(const LossSum& sum) override;
+  void compare_replicas();
+  StepGroups step_groups() const;
   Update::Kind decide(const GlobalSums& sums);
 
   Settings settings_;
@@ -162,6 +176,7 @@ class Rank final : private StepHandler {
   std::vector<std::unique_ptr<Stage>> stages_;
   std::unique_ptr<Transfers> transfers_;
   std::unique_ptr<Executor> executor_;
+  std::unique_ptr<ReplicaCheck> replicas_;  // null: nothing is compared
   LossScale loss_scale_;
   LearningRate learning_rate_;
   std::vector<std::vector<TensorPlace>> places_;
@@ -169,7 +184,8 @@ class Rank final : private StepHandler {
   LossSum pending_;
   bool has_pending_ = false;
   Update update_;
-  int64_t applied_ = 0;  // updates of the run
+  int64_t compared_step_ = 0;  // of the run
+  int64_t applied_ = 0;        // updates of the run
   int64_t longest_window_ = 0;
 };
 

@@ -75,6 +75,32 @@ Values state_values(const Rank& rank, const TensorPlace& place, TensorKind kind)
   }
 }
 
+/// The flat elements of the unit that a place's segment covers.
+UnitRange unit_range(const TensorPlace& place) {
+  const auto [first, count] = place.parameter->range(*place.segment);
+  return {place.parameter->offset + first, count};
+}
+
+const Unit& unit_of(const Rank& rank, const TensorPlace& place) {
+  const auto& units = rank.stages()[static_cast<size_t>(place.chunk)]->units();
+  return *units[static_cast<size_t>(place.unit)];
+}
+
+ReplicaPart make_replica(const Rank& rank, const TensorPlace& place, const Values& values) {
+  ReplicaPart part;
+  const UnitRange all = unit_range(place);
+  const int64_t first = std::max(all.first, values.range.first);
+  const int64_t end = std::min(all.first + all.count, values.range.first + values.range.count);
+  const bool is_empty = end <= first;
+  part.values =
+      values.view.slice_rows(is_empty ? 0 : first - values.range.first, is_empty ? 0 : end - first);
+  part.first_holder = place.segment->first_holder;
+  part.holders = place.segment->holders;
+  part.is_tied_end = place.is_tied_end;
+  part.is_on_all_data = values.range.count == unit_of(rank, place).elements();
+  return part;
+}
+
 /// Replicas of a state over the data axis: stage 0 keeps it whole everywhere, and the first counts.
 bool is_state_owner(const Rank& rank, const TensorPlace& place) {
   if (!place.is_first_holder || place.is_tied_copy) return false;
@@ -158,6 +184,29 @@ void write_tensor(Rank& rank, int64_t tensor, TensorKind kind, const float* valu
       flat[element - state.range.first] = values[logical];
     });
   }
+}
+
+std::vector<ReplicaPart> list_replicas(const Rank& rank) {
+  std::vector<ReplicaPart> parts;
+  for (size_t i = 0; i < rank.tensors().size(); ++i) {
+    const auto tensor = static_cast<int64_t>(i);
+    for (const TensorPlace& place : rank.places(tensor)) {
+      const auto add = [&](TensorKind kind, const Values& values) {
+        parts.push_back(make_replica(rank, place, values));
+        parts.back().tensor = tensor;
+        parts.back().kind = kind;
+      };
+      const Optimizer& optimizer = rank.optimizer();
+      add(TensorKind::kParam, {optimizer.weights(place.chunk, place.unit),
+                               optimizer.weight_range(place.chunk, place.unit)});
+      for (TensorKind kind : {TensorKind::kMaster, TensorKind::kMoment1, TensorKind::kMoment2}) {
+        const bool is_weight =
+            kind == TensorKind::kMaster && unit_of(rank, place).dtype() == DType::kFloat32;
+        if (!is_weight) add(kind, state_values(rank, place, kind));
+      }
+    }
+  }
+  return parts;
 }
 
 void store_values(const float* values, int64_t count, DType dtype, void* data) {

@@ -1,8 +1,11 @@
 // Whole logical tensors in and out of the flat, sharded buffers of ranks.
 #pragma once
 
+#include <vector>
+
 #include "engine/trainer/engine.h"
 #include "engine/trainer/rank.h"
+#include "engine/trainer/replica_check.h"
 
 namespace plait {
 
@@ -34,6 +37,9 @@ void read_part(const Rank& rank, const TensorTerm& part, float* out);
 /// Writes masters or moments from the whole tensor; a parameter is its master. Only what this rank
 /// owns changes; weights follow by Rank::masters_changed.
 void write_tensor(Rank& rank, int64_t tensor, TensorKind kind, const float* values);
+
+/// Weights, masters and moments that this rank keeps, and which ranks hold the same.
+std::vector<ReplicaPart> list_replicas(const Rank& rank);
 
 /// Between float32 and `dtype`; `data` may have any alignment.
 void store_values(const float* values, int64_t count, DType dtype, void* data);

@@ -56,6 +56,7 @@ class ShardedUnit {
   Unit& unit() const { return *unit_; }
   UnitRange slice() const { return slice_; }
   UnitRange state_range() const { return plan_.whole.state ? whole_range() : slice_; }
+  UnitRange weight_range() const { return plan_.whole.weights ? whole_range() : slice_; }
   UnitRange gradient_range() const { return plan_.whole.gradients ? whole_range() : slice_; }
   bool has_use(GradientUse use) const {
     return use == GradientUse::kFirst || unit_->has_second_gradient();
@@ -65,7 +66,11 @@ class ShardedUnit {
   TensorView master() const { return master_; }
   TensorView moment1() const { return moment1_.view(DType::kFloat32, {state_range().count}); }
   TensorView moment2() const { return moment2_.view(DType::kFloat32, {state_range().count}); }
-  /// Compute weights of [state_range], of the own slice, and of the unit where they are whole.
+  /// Compute weights of [weight_range], of [state_range], of the own slice, and of the unit where
+  /// they are whole.
+  TensorView kept_weights() const {
+    return plan_.whole.weights ? whole_weights() : slice_weights();
+  }
   TensorView state_weights() const;
   TensorView slice_weights() const;
   TensorView whole_weights() const;

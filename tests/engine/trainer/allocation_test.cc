@@ -40,6 +40,7 @@ TEST_CASE("a step allocates nothing, traced or not", "[allocation]") {
                                  {"layout.micro_batch", "2"},
                                  {"layout.tensor", ranks},
                                  {"layout.pipeline", ranks},
+                                 {"train.replica_check_every", "1"},
                                  {"train.dropout", "0.1"}}));
   const std::vector<int32_t> rows = random_rows(4, 17, 61, 1);
   const Batch batch = token_batch(rows, 4);
