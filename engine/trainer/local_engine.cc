@@ -60,6 +60,7 @@ LocalEngine::LocalEngine(const Config& config, const EngineOptions& options)
     : config_(config),
       settings_(make_settings(config)),
       options_(options),
+      watch_(Mesh(settings_.layout.tensor, settings_.layout.pipeline, settings_.layout.data)),
       trace_(*options.env, options.log, options.world->options().first_rank),
       ranks_(settings_, options) {
   check_built(settings_, *options.world);
@@ -72,6 +73,7 @@ LocalEngine::~LocalEngine() = default;
 void LocalEngine::start(int64_t timeout_ms) {
   ranks_.start(config_, timeout_ms);
   times_.resize(static_cast<size_t>(ranks_.size()));
+  compute_seconds_.resize(times_.size());
   entries_ = list_tensors(ranks_.rank(0), settings_.precision.compute);
   for (int64_t local = 0; local < ranks_.size(); ++local) {
     generators_.emplace_back(ranks_.rank(local).holds_loss() ? settings_.model.vocab_size : 0);

@@ -12,6 +12,7 @@
 #include "engine/trainer/host_rows.h"
 #include "engine/trainer/rank_set.h"
 #include "engine/trainer/step_trace.h"
+#include "engine/trainer/straggler_watch.h"
 #include "engine/trainer/tensor_access.h"
 
 namespace plait {
@@ -113,6 +114,7 @@ class LocalEngine final : public Engine {
   double model_flops(int64_t samples) const;
   int64_t compared_step() const;
   void note_replicas(const Update& update);
+  void note_paces(const Update& update);
   bool take_stop(bool is_agreed);
 
   void check_tensor(std::string_view name, DType dtype, const void* data, int64_t bytes,
@@ -122,15 +124,19 @@ class LocalEngine final : public Engine {
 
   void make_reports();
   std::vector<std::pair<std::string, double>> counters() const;
-  std::string traffic_report() const;
+  std::string ranks_report() const;
+  std::string stragglers_report() const;
   std::string operations_report() const;
   std::string properties_report() const;
 
   Config config_;
   Settings settings_;
   EngineOptions options_;
-  mutable std::mutex mutex_;  // guards totals_, properties_ and config_ against any-thread readers
+  // Guards totals_, watch_, compute_seconds_, properties_ and config_ against any-thread readers.
+  mutable std::mutex mutex_;
   Totals totals_;
+  StragglerWatch watch_;
+  std::vector<double> compute_seconds_;  // by local rank: in which it waited for no peer
   std::map<std::string, Property> properties_;
   Pending pending_;
   Request request_;

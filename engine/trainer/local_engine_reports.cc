@@ -40,6 +40,7 @@ std::string rank_text(const Rank& rank) {
 }  // namespace
 
 std::vector<std::pair<std::string, double>> LocalEngine::counters() const {
+  const Straggler* worst = watch_.worst();
   std::vector<std::pair<std::string, double>> all = {
       {"steps", static_cast<double>(totals_.step)},
       {"samples", static_cast<double>(totals_.samples)},
@@ -56,6 +57,8 @@ std::vector<std::pair<std::string, double>> LocalEngine::counters() const {
       {"memory_peak_bytes", static_cast<double>(largest(&MemoryLedger::peak))},
       {"replica_checks", static_cast<double>(totals_.replica_checks)},
       {"replica_divergences", static_cast<double>(totals_.divergences)},
+      {"straggler_rank", worst != nullptr ? static_cast<double>(worst->rank) : -1.0},
+      {"straggler_ratio", worst != nullptr ? worst->ratio : 0.0},
   };
   for (const Axis axis : {Axis::kTensor, Axis::kPipeline, Axis::kData}) {
     for (int kind = 0; kind < kCollectiveKinds; ++kind) {
@@ -83,13 +86,14 @@ double LocalEngine::counter(std::string_view name) const {
   throw Error("argument", "no such counter").with("counter", name);
 }
 
-/// What each local rank sent and waited for, by axis and kind.
-std::string LocalEngine::traffic_report() const {
+/// How long each local rank worked, and what it sent and waited for, by axis and kind.
+std::string LocalEngine::ranks_report() const {
   JsonArray rows;
   for (int64_t local = 0; local < ranks_.size(); ++local) {
     const Rank& rank = ranks_.rank(local);
     JsonObject row;
     row.field("rank", rank.rank());
+    row.field("compute_seconds", compute_seconds_[static_cast<size_t>(local)]);
     for (const Axis axis : {Axis::kTensor, Axis::kPipeline, Axis::kData}) {
       JsonObject kinds;
       for (int kind = 0; kind < kCollectiveKinds; ++kind) {
@@ -105,6 +109,22 @@ std::string LocalEngine::traffic_report() const {
       row.raw(axis_name(axis), kinds.text());
     }
     rows.add(row.text());
+  }
+  return rows.text();
+}
+
+/// Of the whole world, in the last window of steps.
+std::string LocalEngine::stragglers_report() const {
+  JsonArray rows;
+  for (const Straggler& straggler : watch_.stragglers()) {
+    rows.add(JsonObject()
+                 .field("rank", straggler.rank)
+                 .field("tensor", straggler.at.tensor)
+                 .field("pipeline", straggler.at.pipeline)
+                 .field("data", straggler.at.data)
+                 .field("ratio", straggler.ratio)
+                 .field("step_seconds", straggler.seconds)
+                 .text());
   }
   return rows.text();
 }
@@ -196,7 +216,7 @@ std::string LocalEngine::report(std::string_view kind) const {
     const std::lock_guard lock(mutex_);
     JsonObject object;
     for (const auto& [name, value] : counters()) object.field(name, value);
-    return object.raw("ranks", traffic_report()).text();
+    return object.raw("stragglers", stragglers_report()).raw("ranks", ranks_report()).text();
   }
   if (kind == "operations") return operations_report();
   if (kind == "properties") return properties_report();

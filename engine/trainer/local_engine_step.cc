@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "engine/trainer/flops.h"
 #include "engine/trainer/local_engine.h"
 #include "kernels/base/error.h"
 
@@ -313,6 +314,7 @@ Outcome LocalEngine::end_update(const Update& update, Metrics* metrics) {
     totals_.step_seconds += passed;
     ranks_.remember_step(passed);
   }
+  note_paces(update);
   if (metrics != nullptr) {
     *metrics = {};
     fill_step_metrics(update, metrics);
@@ -340,18 +342,12 @@ void LocalEngine::fill_step_metrics(const Update& update, Metrics* metrics) cons
   metrics->diverged_rank = update.divergence ? update.divergence->rank() : -1;
 }
 
-/// FLOPs of a training pass over `samples`, attention counted whole: 3·(L·(E + X) + O) a sample.
+/// Of a training pass over `samples`.
 double LocalEngine::model_flops(int64_t samples) const {
-  const ModelConfig& m = settings_.model;
-  const auto f = [](int64_t value) { return static_cast<double>(value); };
-  const double s = f(settings_.train.sequence_length), h = f(m.hidden);
-  const double heads = f(m.heads * m.head_size), keys = f(m.key_value_heads * m.head_size);
-  const double products = m.family == FamilyChoice::kGpt2 ? 2.0 : 3.0;
-  const double linear =
-      2.0 * s * (2.0 * h * heads + 2.0 * h * keys + products * h * f(m.feed_forward));
-  const double attention = 4.0 * s * s * heads;
-  const double logits = 2.0 * s * h * f(m.vocab_size);
-  return 3.0 * f(samples) * (f(m.layers) * (linear + attention) + logits);
+  const int64_t sequence = settings_.train.sequence_length;
+  const double layers = static_cast<double>(settings_.model.layers);
+  return 3.0 * static_cast<double>(samples) *
+         (layers * layer_flops(settings_.model, sequence) + head_flops(settings_.model, sequence));
 }
 
 /// Mean over local ranks.

@@ -1,4 +1,6 @@
-// What an engine watches beside its steps: copies that differ.
+// What an engine watches beside its steps: copies that differ, ranks that are slow.
+#include <cstdio>
+
 #include "engine/trainer/local_engine.h"
 
 namespace plait {
@@ -19,6 +21,29 @@ void LocalEngine::note_replicas(const Update& update) {
   if (!update.divergence || options_.log == nullptr) return;
   options_.log->write(LogLevel::kWarning, update.divergence->rank(), "engine/trainer",
                       update.divergence->message());
+}
+
+void LocalEngine::note_paces(const Update& update) {
+  std::vector<Straggler> news;
+  {
+    const std::lock_guard lock(mutex_);
+    for (size_t local = 0; local < compute_seconds_.size(); ++local) {
+      const Rank& rank = ranks_.rank(static_cast<int64_t>(local));
+      compute_seconds_[local] = static_cast<double>(rank.busy_ns()) * 1e-9;
+    }
+    if (update.has_paces) news = watch_.judge(ranks_.rank(0).paces());
+  }
+  if (options_.log == nullptr) return;
+  for (const Straggler& one : news) {
+    const auto number = [](int64_t value) { return static_cast<long long>(value); };
+    char text[256];
+    std::snprintf(text, sizeof text,
+                  "a rank is slower than its peers: rank=%lld tensor=%lld pipeline=%lld data=%lld "
+                  "ratio=%.2f step_seconds=%.4g steps=%lld",
+                  number(one.rank), number(one.at.tensor), number(one.at.pipeline),
+                  number(one.at.data), one.ratio, one.seconds, number(PaceMeter::kWindow));
+    options_.log->write(LogLevel::kWarning, static_cast<int32_t>(one.rank), "engine/trainer", text);
+  }
 }
 
 }  // namespace plait

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "engine/comm/endpoint.h"
+#include "engine/trainer/flops.h"
 #include "engine/trainer/tensor_access.h"
 #include "kernels/base/error.h"
 #include "kernels/base/mutation.h"
@@ -120,7 +121,7 @@ Rank::Rank(const Settings& settings, Fabric& fabric, const Place& place, Clock& 
   build_stages();
   build_optimizer();
   build_executor(clock);
-  build_replica_check();
+  build_watches();
   for (const auto& stage : stages_) stage->prepare(context_);
   measure();
 }
@@ -253,7 +254,13 @@ StepGroups Rank::step_groups() const {
   return {group(Axis::kTensor), group(Axis::kPipeline), group(Axis::kData)};
 }
 
-void Rank::build_replica_check() {
+void Rank::build_watches() {
+  double work = holds_loss_ ? head_flops(settings_.model, settings_.train.sequence_length) : 0;
+  for (const auto& [first, count] : layers_) {
+    work +=
+        static_cast<double>(count) * layer_flops(settings_.model, settings_.train.sequence_length);
+  }
+  pace_ = std::make_unique<PaceMeter>(step_groups(), work);
   const LayoutConfig& layout = settings_.layout;
   const bool has_tied_ends = settings_.model.tied && layout.pipeline > 1;
   const bool has_copies =
@@ -348,9 +355,16 @@ RunResult Rank::run(RunArguments arguments, int64_t micro_batches, int64_t compa
   arguments.start = pending_;
   if (arguments.part != ListPart::kClose) has_pending_ = true;
   compared_step_ = compared_step;
+  const auto waited = [this] { return communication_ns() + waited_ns(Axis::kPipeline); };
+  const int64_t before = waited();
   const RunResult result = executor_->run(context_, list(micro_batches), arguments);
+  pace_->add(result.forward_ns + result.backward_ns + result.bubble_ns + result.step_ns -
+             (waited() - before));
   pending_ = result.sum;
-  if (arguments.part != ListPart::kAccumulate) drop_pending();
+  if (arguments.part != ListPart::kAccumulate) {
+    pace_->end_step();
+    drop_pending();
+  }
   return result;
 }
 
@@ -436,6 +450,7 @@ void Rank::step(const LossSum& sum) {
     }
     return;
   }
+  update_.has_paces = pace_->exchange();
   const GlobalSums& sums = update_.sums;
   const double factor = sums.targets == 0 ? 0.0 : gradient_factor(sums.targets);
   update_.grad_norm = sums.targets == 0 ? 0.0 : factor * std::sqrt(sums.squares);
@@ -499,15 +514,15 @@ int32_t Rank::share_token(int32_t id) {
 
 const OperationRing& Rank::ring() const { return endpoint_.ring(); }
 
-int64_t Rank::communication_ns() const {
+int64_t Rank::waited_ns(Axis axis) const {
   int64_t sum = 0;
-  for (const Axis axis : {Axis::kTensor, Axis::kData}) {
-    for (int kind = 0; kind < kCollectiveKinds; ++kind) {
-      sum += group(axis).traffic(static_cast<CollectiveKind>(kind)).wait_ns;
-    }
+  for (int kind = 0; kind < kCollectiveKinds; ++kind) {
+    sum += group(axis).traffic(static_cast<CollectiveKind>(kind)).wait_ns;
   }
   return sum;
 }
+
+int64_t Rank::communication_ns() const { return waited_ns(Axis::kTensor) + waited_ns(Axis::kData); }
 
 /// Layers are alike, so a linear is named without its layer: "attention.query.weight".
 std::vector<std::pair<std::string, std::string>> Rank::kernel_names() {

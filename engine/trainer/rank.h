@@ -22,6 +22,7 @@
 #include "engine/pipeline/executor.h"
 #include "engine/pipeline/transfers.h"
 #include "engine/schedule/schedule.h"
+#include "engine/trainer/pace_meter.h"
 #include "engine/trainer/replica_check.h"
 #include "kernels/base/error.h"
 #include "kernels/ops/kernels.h"
@@ -49,6 +50,7 @@ struct Update {
   bool is_compared = false;  ///< replicas were
   /// What the comparison found, where that is no error of the step.
   std::optional<Error> divergence;
+  bool has_paces = false;  ///< Rank::paces() are new
 };
 
 class Rank final : private StepHandler {
@@ -134,6 +136,10 @@ class Rank final : private StepHandler {
   const Communicator& group(Axis axis) const { return *groups_[static_cast<size_t>(axis)]; }
   /// Blocked in collectives of the tensor and data axes so far.
   int64_t communication_ns() const;
+  /// Of every rank of the world over the last window; see Update::has_paces.
+  const std::vector<RankPace>& paces() const { return pace_->world(); }
+  /// Spent in runs without waiting for a peer, so far.
+  int64_t busy_ns() const { return pace_->busy_ns(); }
 
  private:
   void build_groups(Fabric& fabric);
@@ -141,7 +147,7 @@ class Rank final : private StepHandler {
   TensorGroup tensor_group() const;
   void build_optimizer();
   void build_executor(Clock& clock);
-  void build_replica_check();
+  void build_watches();
   void note_place(int64_t chunk, int64_t unit, const Parameter& parameter);
   void measure();
   void weights_changed(int64_t chunk);
@@ -153,6 +159,7 @@ class Rank final : private StepHandler {
   void release(int64_t chunk) override;
   void step(const LossSum& sum) override;
   void compare_replicas();
+  int64_t waited_ns(Axis axis) const;
   StepGroups step_groups() const;
   Update::Kind decide(const GlobalSums& sums);
 
@@ -177,6 +184,7 @@ class Rank final : private StepHandler {
   std::unique_ptr<Transfers> transfers_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<ReplicaCheck> replicas_;  // null: nothing is compared
+  std::unique_ptr<PaceMeter> pace_;
   LossScale loss_scale_;
   LearningRate learning_rate_;
   std::vector<std::vector<TensorPlace>> places_;
