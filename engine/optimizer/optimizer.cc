@@ -140,6 +140,8 @@ void Optimizer::masters_changed(OpContext& context) {
 
 void Optimizer::begin_step() { state_->hooks->begin_step(); }
 
+void Optimizer::finish_reductions(OpContext& context) { state_->hooks->finish(context); }
+
 void Optimizer::reduce(OpContext& context, int64_t chunk) {
   state_->hooks->finish(context);
   if (!state_->whole.gradients || context.is_measuring()) return;

@@ -115,6 +115,9 @@ class Optimizer {
 
   /// A new accumulation: slices that stages 2 and 3 add to start from zero.
   void begin_step();
+  /// Ends a reduction under way: until then slices lack what it brings, and `gradient` reads them
+  /// without it.
+  void finish_reductions(OpContext& context);
   /// Instruction `reduce`: stages 0 and 1 bring the chunk's gradients together over the data axis.
   void reduce(OpContext& context, int64_t chunk);
   /// First half of instruction `step`: sums of tensor-partial segments and of the tied embedding,

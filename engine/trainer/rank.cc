@@ -361,7 +361,9 @@ RunResult Rank::run(RunArguments arguments, int64_t micro_batches, int64_t compa
   pace_->add(result.forward_ns + result.backward_ns + result.bubble_ns + result.step_ns -
              (waited() - before));
   pending_ = result.sum;
-  if (arguments.part != ListPart::kAccumulate) {
+  if (arguments.part == ListPart::kAccumulate) {
+    optimizer_->finish_reductions(context_);  // gradients may be read now
+  } else {
     pace_->end_step();
     drop_pending();
   }
