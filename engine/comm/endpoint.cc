@@ -145,6 +145,11 @@ void Endpoint::wait(const Awaited& awaited) {
 }
 
 void Endpoint::block(const Awaited& awaited, int64_t begin_ns) {
+  struct Waiting {
+    std::atomic<bool>& flag;
+    explicit Waiting(std::atomic<bool>& of) : flag(of) { flag.store(true); }
+    ~Waiting() { flag.store(false); }
+  } const waiting(is_waiting_);
   std::unique_lock lock(wait_mutex_);
   missing_.store(0);
   for (;;) {

@@ -103,6 +103,8 @@ class Endpoint {
   void release(Inbound& from);
   /// Makes a waiting rank look again.
   void wake();
+  /// Whether the rank sleeps until a peer has done its part. Any thread.
+  bool is_waiting() const { return is_waiting_.load(std::memory_order_relaxed); }
   /// Until the link has sent all that was posted here, or the clock shows `deadline_ns`: false.
   bool settle(int64_t deadline_ns);
 
@@ -133,6 +135,7 @@ class Endpoint {
   std::mutex wait_mutex_;  // held from the last look at what is awaited to the sleep
   std::condition_variable changed_;
   std::atomic<int64_t> missing_{0};  // marked channels that have not changed yet
+  std::atomic<bool> is_waiting_{false};
 };
 
 }  // namespace plait

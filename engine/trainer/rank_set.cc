@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/comm/announcement.h"
+#include "engine/comm/endpoint.h"
 #include "kernels/base/json_text.h"
 
 namespace plait {
@@ -316,8 +317,9 @@ void RankSet::throw_late(RankCrew::End end, const Call& call) {
   for (const int64_t candidate : crew_->running()) {
     if (ranks_[static_cast<size_t>(candidate)] == nullptr) continue;
     const auto records = ranks_[static_cast<size_t>(candidate)]->ring().recent();
-    const bool is_waiting =
-        !records.empty() && !records.back().is_complete && records.back().is_communication;
+    // Records do not tell: a collective that was begun earlier may be what is waited for.
+    const int64_t number = world().options().first_rank + candidate;
+    const bool is_waiting = world().fabric().endpoint(number).is_waiting();
     if (!phase.empty() && is_waiting) continue;
     local = candidate;
     phase = records.empty() ? call.name : records.back().name;
