@@ -75,6 +75,7 @@ class LocalEngine final : public Engine {
   /// What the parts of one call share; each writes only what is its own.
   struct Request {
     Batch batch;                            ///< of the host, or rows of a dataset
+    std::string digest;                     ///< of a host's rows, where processes compare them
     int64_t rows = 0;                       ///< of the whole world
     std::vector<float> losses;              ///< [rows, s], or empty
     std::vector<std::vector<int32_t>> ids;  ///< generated ones, by local rank
@@ -96,6 +97,7 @@ class LocalEngine final : public Engine {
   int64_t micro_batches(int64_t rows) const;
   int64_t local_index(int64_t data) const;
   int64_t check_host_batch(const Batch& batch, int64_t global_rows) const;
+  std::string digest(const Batch& batch, int64_t rows) const;
   RunArguments run_arguments(const Rank& rank, const MicroSource& source) const;
   HostRows rows_for(const Rank& rank) const;
   Batch read_rows(Rows* rows, int64_t first, int64_t count);

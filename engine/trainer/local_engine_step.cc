@@ -6,6 +6,7 @@
 
 #include "engine/trainer/flops.h"
 #include "engine/trainer/local_engine.h"
+#include "engine/trainer/row_digests.h"
 #include "kernels/base/error.h"
 
 namespace plait {
@@ -85,6 +86,19 @@ int64_t LocalEngine::check_host_batch(const Batch& batch, int64_t global_rows) c
       check_batch(batch, {global_rows / d * parts, parts * b, settings_.train.sequence_length,
                           settings_.model.vocab_size});
   return rows / parts * d;
+}
+
+/// Of a checked batch that stands for `rows` rows of the world; empty where nobody compares it.
+std::string LocalEngine::digest(const Batch& batch, int64_t rows) const {
+  if (ranks_.is_alone()) return "";
+  const bool is_global = batch.scope == BatchScope::kGlobal;
+  const int64_t share = rows / settings_.layout.data;
+  std::vector<int64_t> positions;
+  for (int64_t i = 0; i < batch.tokens.rows; ++i) {
+    const auto replica = static_cast<size_t>(i / share);
+    positions.push_back(is_global ? i : local_data_[replica] * share + i % share);
+  }
+  return digest_rows(batch, positions);
 }
 
 RunArguments LocalEngine::run_arguments(const Rank& rank, const MicroSource& source) const {
@@ -170,6 +184,7 @@ Outcome LocalEngine::step(const Batch* batch, int64_t timeout_ms, Metrics* metri
   call.name = "engine_step";
   if (!ranks_.is_alone()) {
     call.value = std::to_string(totals_.step) + " " + std::to_string(totals_.samples);
+    if (batch != nullptr) call.rows = digest(*batch, request_.rows);
   }
   call.timeout_ms = timeout_ms;
   const auto prepare = [&] {
@@ -207,6 +222,7 @@ Outcome LocalEngine::forward_backward(const Batch& batch, int64_t timeout_ms, Me
   RankSet::Call call;
   call.name = "engine_forward_backward";
   call.value = std::to_string(request_.rows);
+  call.rows = digest(batch, request_.rows);
   call.timeout_ms = timeout_ms;
   call.part = [this](int64_t local) {
     run_gradients(ranks_.rank(local), local, ListPart::kAccumulate);
@@ -404,6 +420,7 @@ void LocalEngine::call_evaluation(const char* name, FunctionRef<void()> prepare,
   call.name = name;
   call.prepare = prepare;
   call.value = std::to_string(request_.rows);
+  call.rows = request_.digest;
   call.timeout_ms = timeout_ms;
   call.part = [this](int64_t local) { run_evaluation(ranks_.rank(local), local); };
   ranks_.run(call);
@@ -424,6 +441,7 @@ Outcome LocalEngine::evaluate(const Batch* batch, int64_t timeout_ms, Metrics* m
   request_ = {};
   request_.sums.resize(static_cast<size_t>(ranks_.size()));
   request_.rows = batch != nullptr ? check_host_batch(*batch, 0) : settings_.train.global_batch;
+  if (batch != nullptr) request_.digest = digest(*batch, request_.rows);
   const int64_t batches = batch != nullptr ? 1 : settings_.evaluate.batches;
   for (int64_t i = 0; i < batches && !request_.is_stopped; ++i) {
     const auto prepare = [&] {
@@ -457,6 +475,7 @@ Outcome LocalEngine::score(const Batch& batch, int64_t timeout_ms, float* losses
   request_.batch = batch;
   request_.sums.resize(static_cast<size_t>(ranks_.size()));
   request_.rows = check_host_batch(batch, 0);
+  request_.digest = digest(batch, request_.rows);
   const int64_t s = settings_.train.sequence_length;
   const int64_t want = batch.tokens.rows * s * static_cast<int64_t>(sizeof(float));
   if (losses == nullptr || bytes != want) {

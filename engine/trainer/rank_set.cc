@@ -5,6 +5,7 @@
 
 #include "engine/comm/announcement.h"
 #include "engine/comm/endpoint.h"
+#include "engine/trainer/row_digests.h"
 #include "kernels/base/json_text.h"
 
 namespace plait {
@@ -216,7 +217,8 @@ void RankSet::agree(const Call& call) {
     failure = as_error(std::current_exception());
   }
   if (is_alone()) return;
-  const std::string own = failure ? "!" + encode_error(*failure) : "=" + call.value;
+  const std::string value = "=" + call.value;
+  const std::string own = failure ? "!" + encode_error(*failure) : value + "\n" + call.rows;
   const int64_t limit = call.timeout_ms > 0 ? call.timeout_ms : stall_limit_ms();
   const auto all = world().exchange(call.name, own, limit);
   for (const std::string& value : all) {
@@ -227,15 +229,19 @@ void RankSet::agree(const Call& call) {
   }
   JsonArray table;
   bool differs = false;
+  std::vector<std::string_view> rows;
   for (size_t peer = 0; peer < all.size(); ++peer) {
-    differs = differs || all[peer] != own;
+    const std::string_view text = all[peer];
+    const size_t end = text.find('\n');
+    differs = differs || text.substr(0, end) != value;
+    rows.push_back(text.substr(std::min(end, text.size() - 1) + 1));
     table.add(JsonObject()
                   .field("rank", world().peers()[peer].first_rank)
                   .field("call", call.name)
-                  .field("value", all[peer].substr(1))
+                  .field("value", text.substr(1, end - 1))
                   .text());
   }
-  if (!differs) return;
+  if (!differs) return compare_rows(rows, world().peers());
   throw Error("mismatch", "the processes made the same call with different arguments")
       .with("call", call.name)
       .with_raw("calls", table.text())

@@ -45,7 +45,8 @@ class RankSet {
   /// process. An error of a part ends the parts of all ranks.
   struct Call {
     const char* name = "";
-    std::string value;  ///< may stay empty where is_alone()
+    std::string value;  ///< one line; may stay empty where is_alone()
+    std::string rows;   ///< digest of what this process supplies, compared as compare_rows does
     std::optional<FunctionRef<void()>> prepare;
     /// After a deadline it may run on for a moment: what it names belongs to the engine or to it.
     std::function<void(int64_t local)> part;
