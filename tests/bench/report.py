@@ -8,7 +8,9 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
+import collective_rows  # noqa: E402
 import op_rows  # noqa: E402
+import parallel_rows  # noqa: E402
 import step_rows  # noqa: E402
 from machine import check_idle  # noqa: E402
 from table import Table  # noqa: E402
@@ -58,8 +60,10 @@ def main():
     parser.add_argument("--shape", action="append", default=[])
     parser.add_argument("--torch", action="append", default=[])
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--case", action="append", default=[])
+    parser.add_argument("--large", action="store_true")
     options = parser.parse_args()
-    parts = options.only or ["ceilings", "ops", "steps"]
+    parts = options.only or ["ceilings", "ops", "steps", "parallel", "collectives"]
     table = Table()
     begin = time.time()
     table.note(f"Plait {commit()}, {processor()}, {len(os.sched_getaffinity(0))} cores, "
@@ -75,6 +79,14 @@ def main():
         table.section("Training steps: forward, backward, clipping, AdamW; a fresh process for each case")
         check_idle(table, "before the steps")
         step_rows.run(table, options.bin, options.quick, options.shape, options.torch)
+    if "parallel" in parts:
+        table.section("Parallel layouts: the same steps by several ranks")
+        check_idle(table, "before the layouts")
+        parallel_rows.run(table, options.bin, options.quick, options.large, options.case)
+    if "collectives" in parts:
+        table.section("Messages between ranks")
+        check_idle(table, "before the messages")
+        collective_rows.run(table, options.bin, options.quick)
     table.end(time.time() - begin)
     return 1 if table.failures else 0
 

@@ -259,7 +259,7 @@ def notes(table, torches, is_quick, wanted):
                    "best of its settings counts")
         for setting, why in torch.why_not.items():
             table.note(f"PyTorch {torch.version}, {setting}: {why}")
-    out = ["llm.c and other peers", "parallel runs", "four ranks on two cores"]
+    out = ["llm.c and other peers"]
     if wanted:
         out.insert(0, "shapes not named by --shape")
     elif is_quick:
