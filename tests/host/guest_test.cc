@@ -21,6 +21,7 @@
 #include "tests/host/process_state.h"
 #include "tests/host/rig.h"
 #include "tests/host/workout.h"
+#include "tests/support/sanitized.h"
 
 namespace {
 
@@ -195,10 +196,11 @@ TEST_CASE("N5: a host that traps on invalid operations sees no SIGFPE from a NaN
 }
 
 TEST_CASE("200 runs leave no descriptor, thread, file or memory", "[guest]") {
+  constexpr int kRuns = plait::test::kIsSanitized ? 30 : 200;
   for (int i = 0; i < 20; ++i) pass(i % 2 == 0 ? "{}" : R"({"threads":3})");
   const int64_t descriptors = host::descriptor_count(), threads = host::thread_count();
   const int64_t heap = host::heap_bytes(), resident = host::resident_bytes();
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < kRuns; ++i) {
     pass(i % 2 == 0 ? "{}" : R"({"threads":3})");
     if (!host::has_descriptors(descriptors)) FAIL("descriptors after run " << i);
     if (!host::has_threads(threads)) FAIL("threads after run " << i);

@@ -1,9 +1,11 @@
 // The engine against an independent float64 reference: losses, gradient norms, rates, gradients and
 // final weights.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 
 #include "tests/support/oracle_case.h"
+#include "tests/support/sanitized.h"
 
 using namespace plait;
 using namespace plait::test;
@@ -16,7 +18,8 @@ double relative(double got, double want) {
 
 void check_run(const OracleCase& oracle, const Config& config, double rtol, double grad_rtol) {
   const std::unique_ptr<TestEngine> engine = make_engine(oracle, config);
-  for (int64_t step = 0; step < oracle.steps; ++step) {
+  const int64_t steps = kIsSanitized ? std::min<int64_t>(oracle.steps, 3) : oracle.steps;
+  for (int64_t step = 0; step < steps; ++step) {
     const Metrics metrics = train_step(**engine, oracle, step);
     const nlohmann::json& want = oracle.expected["steps"][static_cast<size_t>(step)];
     INFO("step " << step + 1 << " loss " << metrics.loss << " norm " << metrics.grad_norm);

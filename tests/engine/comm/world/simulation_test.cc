@@ -5,15 +5,12 @@
 
 #include "tests/engine/comm/world/control_sim.h"
 #include "tests/engine/comm/world/rendezvous_sim.h"
+#include "tests/support/sanitized.h"
 
 namespace plait::test {
 namespace {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr uint64_t kSeeds = 1'000;
-#else
-constexpr uint64_t kSeeds = 10'000;
-#endif
+constexpr uint64_t kSeeds = kIsSanitized ? 1'000 : 10'000;
 
 /// Runs all seeds, or the one that is asked for with a trace.
 template <class Sim>
