@@ -26,7 +26,7 @@ struct Straggler {
 class StragglerWatch {
  public:
   static constexpr double kSlowRatio = 1.5;
-  static constexpr double kLeastSeconds = 1e-3;  ///< a smaller loss in a step is noise
+  static constexpr double kLeastSeconds = 1e-2;  ///< a busy core's time slice may cost as much
   static constexpr int64_t kQuietWindows = 10;   ///< between two warnings of one rank
 
   explicit StragglerWatch(const Mesh& mesh);
