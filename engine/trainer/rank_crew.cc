@@ -94,6 +94,7 @@ RankCrew::End RankCrew::watch(const Limits& limits) {
   const int64_t start = clock_.now_ns();
   int64_t last_change = start;
   uint64_t seen = limits.progress != nullptr ? limits.progress->load() : 0;
+  bool has_warned = false;
   std::unique_lock lock(mutex_);
   while (open_ > 0) {
     changed_.wait_for(lock, kTick);
@@ -102,10 +103,19 @@ RankCrew::End RankCrew::watch(const Limits& limits) {
     if (limits.progress != nullptr && limits.progress->load() != seen) {
       seen = limits.progress->load();
       last_change = now;
+      has_warned = false;
     }
     const auto passed = [now](int64_t since) { return (now - since) / 1'000'000; };
     if (limits.timeout_ms > 0 && passed(start) >= limits.timeout_ms) return End::kTimeout;
-    if (limits.stall_ms > 0 && passed(last_change) >= limits.stall_ms) return End::kStalled;
+    const bool is_late = limits.stall_ms > 0 && passed(last_change) >= limits.stall_ms;
+    const bool is_slow = !has_warned && limits.warn_ms > 0 && passed(last_change) >= limits.warn_ms;
+    if (!is_late && !is_slow) continue;
+    lock.unlock();
+    if (is_slow) limits.on_slow(passed(last_change));
+    const bool is_stalled = is_late && (!limits.is_stalled || limits.is_stalled());
+    lock.lock();
+    has_warned = has_warned || is_slow;
+    if (is_stalled && open_ > 0) return End::kStalled;
   }
   return End::kDone;
 }

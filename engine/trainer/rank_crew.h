@@ -33,6 +33,10 @@ class RankCrew {
     int64_t timeout_ms = -1;  ///< of the call; −1: none of its own
     int64_t stall_ms = 0;
     const std::atomic<uint64_t>* progress = nullptr;
+    int64_t warn_ms = 0;  ///< a standstill of so long calls on_slow once; 0: none does
+    // Both on the thread of the call, without locks.
+    std::function<void(int64_t waited_ms)> on_slow;
+    std::function<bool()> is_stalled;  ///< asked at stall_ms and later; empty: it is
   };
   enum class End { kDone, kTimeout, kStalled };
 

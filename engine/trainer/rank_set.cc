@@ -14,6 +14,9 @@ namespace {
 /// How long a call waits for ranks to notice an abort.
 constexpr int64_t kAbortGraceMs = 900;
 
+/// How much longer than the limit of a stall a rank waits for a peer.
+constexpr int64_t kBlameMs = 2000;
+
 /// How long a link may take to let go of what it was given.
 constexpr int64_t kSettleMs = 1000;
 
@@ -207,6 +210,13 @@ int64_t RankSet::stall_limit_ms() const {
   return std::max(t.stall_min_ms, static_cast<int64_t>(t.stall_fail * median_ms));
 }
 
+/// As the limit, in proportion; 0 as long as no median is known.
+int64_t RankSet::stall_warning_ms() const {
+  if (timed_steps_ < 5) return 0;
+  const TimeoutConfig& t = settings_.timeout;
+  return static_cast<int64_t>(static_cast<double>(stall_limit_ms()) * t.stall_warn / t.stall_fail);
+}
+
 /// The local half failed or not: every process learns it before any rank computes.
 void RankSet::agree(const Call& call) {
   std::optional<Error> failure;
@@ -271,11 +281,15 @@ void RankSet::run(const Call& call) {
 
 void RankSet::run_parts(const Call& call) {
   const int64_t stall = stall_limit_ms();
-  // A wait names the peer that keeps it; the watch is for ranks that compute without end.
-  if (!is_alone()) world().fabric().set_wait_limit_ms(stall);
+  // The process whose rank computes without end knows it. The others only see whom they wait for,
+  // who may be waiting too: they leave it the time to say so.
+  if (!is_alone()) world().fabric().set_wait_limit_ms(stall + kBlameMs);
   RankCrew::Limits limits;
   limits.timeout_ms = call.timeout_ms;
-  limits.stall_ms = is_alone() ? stall : stall + 2000;
+  limits.stall_ms = stall;
+  if (!is_alone()) limits.is_stalled = [this] { return !suspect().is_waiting; };
+  limits.warn_ms = stall_warning_ms();
+  limits.on_slow = [this, &call](int64_t waited_ms) { warn_of_standstill(call, waited_ms); };
   limits.progress = &progress_;
   const RankCrew::End end = crew_->run(call.part, limits);
   if (end != RankCrew::End::kDone) throw_late(end, call);
@@ -314,24 +328,40 @@ void RankSet::throw_failure() {
   std::rethrow_exception(failure);
 }
 
+RankSet::Suspect RankSet::suspect() const {
+  Suspect found;
+  found.rank = static_cast<int32_t>(world().options().first_rank);
+  for (const int64_t local : crew_->running()) {
+    if (ranks_[static_cast<size_t>(local)] == nullptr) continue;
+    const int64_t number = world().options().first_rank + local;
+    const auto records = ranks_[static_cast<size_t>(local)]->ring().recent();
+    // Records do not tell: a collective that was begun earlier may be what is waited for.
+    const bool is_waiting = world().fabric().endpoint(number).is_waiting();
+    if (!found.phase.empty() && is_waiting) continue;
+    found = {static_cast<int32_t>(number), records.empty() ? "" : records.back().name, is_waiting};
+    if (!is_waiting) break;
+  }
+  return found;
+}
+
+void RankSet::warn_of_standstill(const Call& call, int64_t waited_ms) const {
+  if (options_.log == nullptr) return;
+  try {
+    const Suspect slow = suspect();
+    options_.log->write(LogLevel::kWarning, slow.rank, "engine/trainer",
+                        "no progress for " + std::to_string(waited_ms) + " ms in " + call.name +
+                            ": rank " + std::to_string(slow.rank) +
+                            (slow.is_waiting ? " waits in " : " is busy in ") +
+                            (slow.phase.empty() ? call.name : slow.phase));
+  } catch (const std::bad_alloc&) {
+    // The parts still run: no warning is worth leaving them.
+  }
+}
+
 void RankSet::throw_late(RankCrew::End end, const Call& call) {
   lose();
   const bool is_timeout = end == RankCrew::End::kTimeout;
-  int64_t local = 0;
-  std::string phase;
-  // The rank to name is one that runs and does not wait for another.
-  for (const int64_t candidate : crew_->running()) {
-    if (ranks_[static_cast<size_t>(candidate)] == nullptr) continue;
-    const auto records = ranks_[static_cast<size_t>(candidate)]->ring().recent();
-    // Records do not tell: a collective that was begun earlier may be what is waited for.
-    const int64_t number = world().options().first_rank + candidate;
-    const bool is_waiting = world().fabric().endpoint(number).is_waiting();
-    if (!phase.empty() && is_waiting) continue;
-    local = candidate;
-    phase = records.empty() ? call.name : records.back().name;
-    if (!is_waiting) break;
-  }
-  const auto rank = static_cast<int32_t>(world().options().first_rank + local);
+  const auto [rank, phase, is_waiting] = suspect();
   Error error =
       Error(is_timeout ? "deadline" : "stalled",
             is_timeout ? "the call did not end within its limit" : "a rank makes no progress")

@@ -75,7 +75,16 @@ class RankSet {
   void compare_configs(const Config& config, int64_t timeout_ms);
   void build(int64_t local);
   void run_parts(const Call& call);
+  /// A local rank whose part has not ended: one that waits for no other, where there is one.
+  struct Suspect {
+    int32_t rank = 0;
+    std::string phase;  ///< empty: nothing is known
+    bool is_waiting = false;
+  };
+  Suspect suspect() const;
+  void warn_of_standstill(const Call& call, int64_t waited_ms) const;
   int64_t stall_limit_ms() const;
+  int64_t stall_warning_ms() const;
   [[noreturn]] void throw_failure();
   [[noreturn]] void throw_late(RankCrew::End end, const Call& call);
   void on_failure(int64_t local, const std::exception_ptr& failure);
