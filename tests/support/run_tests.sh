@@ -90,7 +90,7 @@ run_scripts() {
 
 # ThreadSanitizer has something to see only where threads are. A test that keeps its handles to the end
 # of the process keeps a finished thread too, so leaked threads are counted elsewhere (tests/host).
-threaded='device|ops|kernels|data|comm|world|trainer|capi|host'
+threaded='device|ops|kernels|data|comm|world|trainer|faults|capi|host'
 
 run_sanitizer() { # asan | tsan
   local label program limit labels='.*' targets=""
