@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# samples/launch: arguments, exit codes, and that it leaves no process. Prints TAP.
+# samples/launch: arguments, exit codes, and that it leaves no process (H2). Prints TAP.
 launch=$(cd "$(dirname "$0")/../.." && pwd)/samples/launch
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -58,7 +58,7 @@ for layout in "${layouts[@]}"; do
   done
 done
 
-# A mount of its own takes the place of /dev/shm, for these processes alone.
+# R13, H4: a mount of its own takes the place of /dev/shm, for these processes alone.
 isolate=(unshare -m)
 [ "$(id -u)" = 0 ] || isolate=(unshare -rm)
 cat >small.sh <<'END'

@@ -103,7 +103,8 @@ TEST_CASE("transports by name", "[links]") {
   check_refused(attach_all({"a", "a"}, {"post", "post"}), "argument");
 }
 
-TEST_CASE("too little shared memory in one process: TCP for all, or the reason to all", "[links]") {
+TEST_CASE("R13, H4: too little shared memory in one process: TCP for all, or the reason to all",
+          "[links]") {
   PoorMemory small(false), unreachable(true);
   check_works(attach_all({"a", "a", "a"}, {"auto", "auto", "auto"}, &small), "tcp");
   check_works(attach_all({"a", "a", "a"}, {"auto", "auto", "auto"}, &unreachable), "tcp");

@@ -286,7 +286,7 @@ TEST_CASE("groups of one rank do not disturb each other", "[comm]") {
   for (int64_t errors : wrong) CHECK(errors == 0);
 }
 
-TEST_CASE("a buffer may be overwritten as soon as its call returns", "[comm]") {
+TEST_CASE("trap 26: a buffer may be overwritten as soon as its call returns", "[comm]") {
   constexpr int64_t kWorld = 4, kCount = 40000;
   const std::unique_ptr<Fabric> fabric = thread_fabric(kWorld);
   std::vector<int64_t> wrong(kWorld);

@@ -37,7 +37,7 @@ int64_t milliseconds_since(std::chrono::steady_clock::time_point begin) {
 
 }  // namespace
 
-TEST_CASE("different sizes are desync on every member, with the sizes", "[comm]") {
+TEST_CASE("R10, H1: different sizes are desync on every member, with the sizes", "[comm]") {
   const int64_t world = GENERATE(2, 3, 5);
   const int64_t count = GENERATE(16, 1024, 50000);
   const std::unique_ptr<Fabric> fabric = thread_fabric(world);
@@ -61,7 +61,7 @@ TEST_CASE("different sizes are desync on every member, with the sizes", "[comm]"
   }
 }
 
-TEST_CASE("different operations are desync at both ends", "[comm]") {
+TEST_CASE("R10, H1: different operations are desync at both ends", "[comm]") {
   const std::unique_ptr<Fabric> fabric = thread_fabric(2);
   std::vector<float> a(2000), b(2000), part(1000);
   std::vector<BFloat16> half(4000);
@@ -86,7 +86,7 @@ TEST_CASE("different operations are desync at both ends", "[comm]") {
   }
 }
 
-TEST_CASE("a rank that left out an operation is found by the sequence", "[comm]") {
+TEST_CASE("R10: a rank that left out an operation is found by the sequence", "[comm]") {
   const std::unique_ptr<Fabric> fabric = thread_fabric(2);
   const Outcomes outcomes =
       run_ranks({fabric.get()},
@@ -139,7 +139,7 @@ TEST_CASE("a root notices that another member reduces", "[comm]") {
   }
 }
 
-TEST_CASE("a message of another key or size is desync at both ends", "[comm]") {
+TEST_CASE("R10, trap 24: a message of another key or size is desync at both ends", "[comm]") {
   const bool is_key = GENERATE(true, false);
   const std::unique_ptr<Fabric> fabric = thread_fabric(2);
   std::vector<float> from(64), to(65);
@@ -250,7 +250,7 @@ TEST_CASE("after an abort every call throws what it was given first", "[comm]") 
   CHECK(fabric->settle(0));
 }
 
-TEST_CASE("a peer that does not come is named when the limit is over", "[comm]") {
+TEST_CASE("R3: a peer that does not come is named when the limit is over", "[comm]") {
   const std::unique_ptr<Fabric> fabric = thread_fabric(3, 150);
   std::vector<std::vector<float>> buffers(3, std::vector<float>(1000));
   std::atomic<bool> is_over{false};

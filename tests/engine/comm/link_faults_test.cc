@@ -55,7 +55,7 @@ MessageHead head_to(int32_t destination, int64_t bytes) {
 
 }  // namespace
 
-TEST_CASE("a connection that closes is peer_lost with the rank, at once", "[links]") {
+TEST_CASE("R5: a connection that closes is peer_lost with the rank, at once", "[links]") {
   HalfWorld world;
   const Outcomes outcomes = [&] {
     std::thread closer([&] {
@@ -172,7 +172,7 @@ TEST_CASE("after an abort nothing of a message that nobody reads is touched", "[
   CHECK(posix_env().clock.now_ns() - begin_ns < 2'000'000'000);
 }
 
-TEST_CASE("one fabric may go before the other", "[links]") {
+TEST_CASE("H3: one fabric may go before the other", "[links]") {
   const std::string transport = GENERATE("tcp", "shm");
   Fabrics fabrics = join_processes({1, 1, 1}, transport);
   run_processes(fabrics, [](Communicator& group) { group.barrier(); });

@@ -52,7 +52,8 @@ TEST_CASE("lanes and directions between two ranks are independent", "[comm]") {
   for (const std::vector<float>& values : got) CHECK(values == std::vector<float>{3, 1, 2});
 }
 
-TEST_CASE("the first send on a lane returns at once, the second waits for the receipt", "[comm]") {
+TEST_CASE("trap 25: the first send on a lane returns at once, the second waits for the receipt",
+          "[comm]") {
   const std::unique_ptr<Fabric> fabric = thread_fabric(2);
   std::atomic<int> sent{0};
   std::atomic<int> sent_before_receipt{-1};

@@ -113,7 +113,7 @@ const Segment& find(const Stage& stage, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("shards start from the bits of the whole", "[shards]") {
+TEST_CASE("traps 16, 19: shards start from the bits of the whole", "[shards]") {
   for (const FamilyChoice family : {FamilyChoice::kGpt2, FamilyChoice::kLlama}) {
     const ModelConfig model = small_model(family);
     const LogicalValues want = initial_values(model, 1);
@@ -152,7 +152,7 @@ TEST_CASE("slices of a unit are drawn alone", "[shards]") {
   }
 }
 
-TEST_CASE("who holds what, and what is partial", "[shards]") {
+TEST_CASE("trap 6: who holds what, and what is partial", "[shards]") {
   const ModelConfig gpt2 = small_model(FamilyChoice::kGpt2);
   for (const bool is_sequence_parallel : {false, true}) {
     const RankStage stage(gpt2, group_of(4, 2, is_sequence_parallel));
@@ -180,7 +180,7 @@ TEST_CASE("who holds what, and what is partial", "[shards]") {
   }
 }
 
-TEST_CASE("ranks that share a key/value head", "[shards]") {
+TEST_CASE("trap 17: ranks that share a key/value head", "[shards]") {
   const ModelConfig llama = small_model(FamilyChoice::kLlama);  // two heads of size 4
   for (int64_t index = 0; index < 4; ++index) {
     const RankStage stage(llama, group_of(4, index));
@@ -216,7 +216,7 @@ TEST_CASE("vocabularies are cut with their padding at the end", "[shards]") {
   }
 }
 
-TEST_CASE("a split that does not come out even is refused", "[shards]") {
+TEST_CASE("P7: a split that does not come out even is refused", "[shards]") {
   const auto make = [](const std::function<void(ModelConfig*)>& change, int64_t size) {
     ModelConfig model = small_model(FamilyChoice::kLlama);
     change(&model);

@@ -15,7 +15,8 @@ LossScale dynamic_scale() {
 
 }  // namespace
 
-TEST_CASE("a back-off needs the hysteresis used up, and does not refill it", "[loss_scale]") {
+TEST_CASE("N2 of faults, trap 39: a back-off needs the hysteresis used up, and does not refill it",
+          "[loss_scale]") {
   LossScale scale = dynamic_scale();
   const double want[] = {65536, 32768, 16384, 8192};
   for (double value : want) {
@@ -47,7 +48,7 @@ TEST_CASE("an overflow breaks the window", "[loss_scale]") {
   CHECK(scale.scale() == 65536);
 }
 
-TEST_CASE("at the minimum a due back-off is refused", "[loss_scale]") {
+TEST_CASE("N2 of faults: at the minimum a due back-off is refused", "[loss_scale]") {
   LossScale scale = dynamic_scale();
   int steps = 0;
   while (scale.overflow()) ++steps;

@@ -75,7 +75,7 @@ TEST_CASE("one micro-batch: stages 2 and 3 have the bits of 0 and 1", "[sharding
   check_stages(world);
 }
 
-TEST_CASE("cutting the model over the pipeline changes no bit", "[sharding]") {
+TEST_CASE("traps 7, 31: cutting the model over the pipeline changes no bit", "[sharding]") {
   WorldCase world;
   world.zero = GENERATE(0, 1, 2, 3);
   world.toy.data = 2;
@@ -91,7 +91,7 @@ TEST_CASE("cutting the model over the pipeline changes no bit", "[sharding]") {
   }
 }
 
-TEST_CASE("a rank without parameters takes part", "[sharding]") {
+TEST_CASE("P8, trap 28: a rank without parameters takes part", "[sharding]") {
   WorldCase world;
   world.zero = GENERATE(0, 1, 2, 3);
   world.toy.data = 2;

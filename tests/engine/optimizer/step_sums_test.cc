@@ -68,7 +68,7 @@ class SharedUnit {
 
 }  // namespace
 
-TEST_CASE("T9, trap 17: terms of a shared segment add by ascending holder, on all holders",
+TEST_CASE("traps 9, 17: terms of a shared segment add by ascending holder, on all holders",
           "[step_sums]") {
   constexpr float kTerms[] = {1e8f, 1.0f, -1e8f, 1.0f};
   PerRank<std::vector<float>> got(4);
@@ -109,7 +109,8 @@ TEST_CASE("losses add by ascending data coordinate, once for each tensor group",
   }
 }
 
-TEST_CASE("a value that is not finite is found by all, in its tensor", "[step_sums]") {
+TEST_CASE("N1 of faults: a value that is not finite is found by all, in its tensor",
+          "[step_sums]") {
   WorldCase world = layout(2, 2, 2);
   world.zero = GENERATE(0, 1, 2, 3);
   world.micro_batches = 2;
@@ -138,7 +139,7 @@ TEST_CASE("a value that is not finite is found by all, in its tensor", "[step_su
   }
 }
 
-TEST_CASE("a step that is not applied leaves no trace", "[step_sums]") {
+TEST_CASE("trap 39: a step that is not applied leaves no trace", "[step_sums]") {
   WorldCase world = layout(1, 2, 2);
   world.zero = GENERATE(0, 1, 2, 3);
   world.micro_batches = 2;

@@ -119,7 +119,8 @@ TEST_CASE("the bubble of every admitted shape is that of the formula", "[simulat
   CHECK(shapes == 8 * 32 * 3 + 3 * (16 + 10 + 8 + 6 + 5 + 4 + 4));
 }
 
-TEST_CASE("every admitted shape runs with every ZeRO stage, and forward alone", "[simulate]") {
+TEST_CASE("P6, trap 25: every admitted shape runs with every ZeRO stage, and forward alone",
+          "[simulate]") {
   each_shape([&](ScheduleShape shape) {
     if (shape.micro_batches > 8) return;
     const double plain = run(make_schedule(shape)).makespan;
@@ -142,7 +143,7 @@ TEST_CASE("every admitted shape runs with every ZeRO stage, and forward alone", 
   }
 }
 
-TEST_CASE("idle shares of whole pipelines", "[simulate]") {
+TEST_CASE("P11: idle shares of whole pipelines", "[simulate]") {
   const auto share = [](ScheduleKind kind, int64_t p, int64_t v, int64_t m) {
     return run(make_schedule({kind, p, v, m, 0})).idle_share;
   };

@@ -65,8 +65,10 @@ TEST_CASE("forward-only lists follow the order table, the last group short", "[s
   CHECK(make_forward_schedule(split).shape.kind == ScheduleKind::kForwardOnly);
 }
 
-TEST_CASE("every admitted shape is valid and keeps as many micro-batches alive as the table says",
-          "[schedule]") {
+TEST_CASE(
+    "P6, trap 25: every admitted shape is valid and keeps as many micro-batches alive as the table "
+    "says",
+    "[schedule]") {
   for (int64_t p = 1; p <= 8; ++p) {
     for (int64_t m = 1; m <= 32; ++m) {
       const auto check_lists = [&](ScheduleKind kind, int64_t v, auto&& expected) {

@@ -85,7 +85,7 @@ HeadResult run_head(const HeadProblem& p, const GroupLayout& layout) {
 
 }  // namespace
 
-TEST_CASE("a cut vocabulary gives the loss of the whole one", "[loss_head]") {
+TEST_CASE("T8, trap 13: a cut vocabulary gives the loss of the whole one", "[loss_head]") {
   // 4100 rows are two chunks; hidden rows of size 60 put logits hundreds apart.
   for (const auto& [rows, scale] :
        {std::pair<int64_t, double>{4100, 1.0}, {24, 60.0}, {24, 1e-3}}) {
@@ -104,7 +104,7 @@ TEST_CASE("a cut vocabulary gives the loss of the whole one", "[loss_head]") {
   }
 }
 
-TEST_CASE("equal logits lose the logarithm of the vocabulary", "[loss_head]") {
+TEST_CASE("T9, trap 14: equal logits lose the logarithm of the vocabulary", "[loss_head]") {
   HeadProblem problem{8, 0.0};
   std::fill(problem.targets.begin(), problem.targets.end(), kVocabulary - 1);
   for (const GroupLayout& layout : {GroupLayout{1}, {2}, {4, true}}) {

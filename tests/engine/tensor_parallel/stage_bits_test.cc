@@ -41,7 +41,7 @@ TEST_CASE("recompute changes no bit", "[stage]") {
   }
 }
 
-TEST_CASE("a border between stages changes no bit", "[stage]") {
+TEST_CASE("trap 29: a border between stages changes no bit", "[stage]") {
   for (StageCase c : {gpt2_case(), llama_case()}) {
     check_same_bits(c, [](StageCase* changed, GroupLayout*) { changed->stages = 2; });
     c.model.precision.compute = DType::kBFloat16;  // the border holds the wide stream

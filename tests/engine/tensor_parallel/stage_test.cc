@@ -32,7 +32,7 @@ TEST_CASE("gpt2 on a tensor group is gpt2 on one device", "[stage]") {
   check_layouts(gpt2_case(), 1e-5);
 }
 
-TEST_CASE("untied gpt2 of odd sizes", "[stage]") {
+TEST_CASE("T7, trap 12: untied gpt2 of odd sizes", "[stage]") {
   StageCase c = gpt2_case();
   ModelConfig& m = c.model.model;
   m.hidden = 29;
@@ -47,7 +47,7 @@ TEST_CASE("untied gpt2 of odd sizes", "[stage]") {
   check_layouts(c, 1e-5);
 }
 
-TEST_CASE("llama, more ranks than key/value heads, shards of padding alone", "[stage]") {
+TEST_CASE("trap 17: llama, more ranks than key/value heads, shards of padding alone", "[stage]") {
   check_layouts(llama_case(), 1e-5);
 }
 
@@ -59,7 +59,7 @@ TEST_CASE("tied llama with one key/value head", "[stage]") {
   check_layouts(c, 1e-5);
 }
 
-TEST_CASE("a single row and a single row for each rank", "[stage]") {
+TEST_CASE("T7, trap 12: a single row and a single row for each rank", "[stage]") {
   StageCase c = gpt2_case();
   c.batch = c.sequence = 1;
   c.has_documents = false;
@@ -79,13 +79,13 @@ TEST_CASE("16-bit activations are summed in their dtype", "[stage]") {
   check_layouts(c, 0.05);
 }
 
-TEST_CASE("targets that lie in the last shard alone", "[stage]") {
+TEST_CASE("T8, trap 13: targets that lie in the last shard alone", "[stage]") {
   StageCase c = gpt2_case();
   c.first_target = 257;  // of 300; at t = 2 the last shard starts at 256, at 4 it is padding
   check_layouts(c, 1e-5);
 }
 
-TEST_CASE("what padded rows hold changes nothing", "[stage]") {
+TEST_CASE("T9, trap 14: what padded rows hold changes nothing", "[stage]") {
   StageCase gpt2 = gpt2_case(), llama = llama_case();
   gpt2.micros = llama.micros = 1;
   for (StageCase* c : {&gpt2, &llama}) {
@@ -101,7 +101,7 @@ TEST_CASE("what padded rows hold changes nothing", "[stage]") {
   }
 }
 
-TEST_CASE("masks follow samples of the run, not micro-batches", "[stage]") {
+TEST_CASE("trap 21: masks follow samples of the run, not micro-batches", "[stage]") {
   StageCase both = gpt2_case();
   both.micros = 1;
   const GroupLayout layout{2, true};

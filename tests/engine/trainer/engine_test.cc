@@ -33,7 +33,8 @@ bool has(const Error& error, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("F9: an id outside the vocabulary is named, the engine stays usable", "[engine]") {
+TEST_CASE("F9, trap 15: an id outside the vocabulary is named, the engine stays usable",
+          "[engine]") {
   TestEngine engine(tiny_config());
   std::vector<int32_t> rows = random_rows(4, 17, 61, 1);
   for (int32_t bad : {61, 100, 128, -1, 1 << 30}) {

@@ -36,7 +36,7 @@ const Keys kLlama = {
 
 }  // namespace
 
-TEST_CASE("threads, schedules and recompute leave every bit alone", "[equality]") {
+TEST_CASE("trap 36: threads, schedules and recompute leave every bit alone", "[equality]") {
   const bool is_llama = GENERATE(false, true);
   const std::string compute = GENERATE("fp32", "bf16");
   Keys base = is_llama ? kLlama : Keys{};
@@ -63,7 +63,8 @@ TEST_CASE("threads, schedules and recompute leave every bit alone", "[equality]"
   }
 }
 
-TEST_CASE("the micro-batch changes rounding alone, dropout masks included", "[equality]") {
+TEST_CASE("traps 4, 21: the micro-batch changes rounding alone, dropout masks included",
+          "[equality]") {
   const Result want = train({{"layout.micro_batch", "1"}}, 4);
   for (const char* micro : {"2", "4", "8"}) {
     INFO("micro-batch " << micro);
@@ -76,7 +77,7 @@ TEST_CASE("the micro-batch changes rounding alone, dropout masks included", "[eq
   }
 }
 
-TEST_CASE("any cut of a batch into calls equals one step on the whole", "[equality]") {
+TEST_CASE("P1, trap 2: any cut of a batch into calls equals one step on the whole", "[equality]") {
   const Config config = tiny_config({{"train.global_batch", "6"}, {"train.dropout", "0.1"}});
   const std::vector<int32_t> rows = random_rows(6, 17, 61, 3);
   TestEngine whole(config), parts(config);
@@ -95,7 +96,7 @@ TEST_CASE("any cut of a batch into calls equals one step on the whole", "[equali
   CHECK((read_all(*parts, TensorKind::kParam) == read_all(*whole, TensorKind::kParam)));
 }
 
-TEST_CASE("another step, another mask; another seed, another model", "[equality]") {
+TEST_CASE("T10: another step, another mask; another seed, another model", "[equality]") {
   const Keys still = {{"train.dropout", "0.5"}, {"optimizer.lr", "0"}};
   TestEngine engine(tiny_config(still));
   const std::vector<int32_t> rows = random_rows(4, 17, 61, 1);

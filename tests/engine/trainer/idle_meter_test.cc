@@ -47,7 +47,7 @@ IdleMeter measure(const Schedule& schedule, const SimulationPrices& prices, int 
 
 }  // namespace
 
-TEST_CASE("the idle share of a timeline is that of its simulation", "[idle]") {
+TEST_CASE("P11, trap 27: the idle share of a timeline is that of its simulation", "[idle]") {
   const auto kind = GENERATE(ScheduleKind::kGpipe, ScheduleKind::kOneForwardOneBackward,
                              ScheduleKind::kInterleaved, ScheduleKind::kZeroBubble);
   const int64_t chunks = kind == ScheduleKind::kInterleaved ? 2 : 1;

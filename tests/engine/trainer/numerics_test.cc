@@ -39,7 +39,7 @@ std::string word_of(const std::function<void()>& call) {
 
 }  // namespace
 
-TEST_CASE("N2: masks and micro-batches do not move loss or norm", "[numerics]") {
+TEST_CASE("N2, trap 1: masks and micro-batches do not move loss or norm", "[numerics]") {
   const std::vector<int32_t> rows = random_rows(8, 17, 61, 5);
   const std::vector<int32_t> tokens = inputs_of(rows, 17);
   std::vector<int32_t> targets = targets_of(rows, 17);
@@ -122,7 +122,7 @@ TEST_CASE("N6: two backward passes without an update give twice the gradient", "
   }
 }
 
-TEST_CASE("N7: a fresh engine, and one that has stepped, start from clean gradients",
+TEST_CASE("N7, trap 3: a fresh engine, and one that has stepped, start from clean gradients",
           "[numerics]") {
   const Config config = tiny_config({{"optimizer.lr", "0"}});
   const std::vector<int32_t> rows = random_rows(4, 17, 61, 10), other = random_rows(4, 17, 61, 11);
@@ -134,7 +134,7 @@ TEST_CASE("N7: a fresh engine, and one that has stepped, start from clean gradie
   CHECK((read_all(*second, TensorKind::kGradient) == want));
 }
 
-TEST_CASE("N11: clipping shares one factor and reports the norm before it", "[numerics]") {
+TEST_CASE("N11, trap 8: clipping shares one factor and reports the norm before it", "[numerics]") {
   const std::vector<int32_t> rows = random_rows(4, 17, 61, 12);
   const auto first_moment = [&](const char* limit, double* reported) {
     TestEngine engine(tiny_config({{"optimizer.clip_grad_norm", limit}}));
@@ -151,7 +151,8 @@ TEST_CASE("N11: clipping shares one factor and reports the norm before it", "[nu
   CHECK(norm(m_clipped) / norm(m_whole) == Approx(0.1 / (whole + 1e-6)).epsilon(1e-5));
 }
 
-TEST_CASE("N12, B10: a NaN weight is reported as non-finite and changes nothing", "[numerics]") {
+TEST_CASE("N12, B10, traps 38, 40: a NaN weight is reported as non-finite and changes nothing",
+          "[numerics]") {
   const std::string compute = GENERATE("fp32", "bf16");
   TestEngine engine(tiny_config({{"precision.compute", compute}}));
   std::vector<float> values = read(*engine, "layers.1.feed_forward.up.weight", TensorKind::kMaster);
@@ -315,7 +316,7 @@ TEST_CASE("B9: overflow follows the documented rule of the loss scale", "[numeri
   CHECK(word_of([&] { step(*engine, token_batch(rows, 4)); }) == "scale_exhausted");
 }
 
-TEST_CASE("a batch without a target is a skipped step", "[numerics]") {
+TEST_CASE("N4 of faults: a batch without a target is a skipped step", "[numerics]") {
   TestEngine engine(tiny_config());
   const std::vector<int32_t> tokens = random_rows(4, 16, 61, 20);
   const std::vector<int32_t> targets(64, -1);

@@ -31,8 +31,9 @@ void check_run(const OracleCase& oracle, const Config& config, double rtol, doub
 
 }  // namespace
 
-TEST_CASE("fp32 training equals the oracle for every micro-batch, schedule and recompute mode",
-          "[oracle]") {
+TEST_CASE(
+    "trap 18: fp32 training equals the oracle for every micro-batch, schedule and recompute mode",
+    "[oracle]") {
   const std::string name = GENERATE("gpt2_tiny", "llama_tiny", "gpt2_clip_schedule");
   const OracleCase oracle = load_case(name);
   struct Row {

@@ -212,7 +212,7 @@ TEST_CASE("attention in the 16-bit dtypes rounds only what it stores") {
   }
 }
 
-TEST_CASE("dropout's element indices go beyond 32 bits") {
+TEST_CASE("trap 22: dropout's element indices go beyond 32 bits") {
   Case c{shape(1, 60, 2, 2, 8), DType::kFloat32, 0.4};
   c.shape.first_head =
       (int64_t{1} << 34) / 3600;  // heads · S² passes 2³²·4, where a counter carries

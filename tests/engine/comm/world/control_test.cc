@@ -26,7 +26,7 @@ void check_abort(World& world, const std::string& word, int64_t rank, int64_t si
 
 }  // namespace
 
-TEST_CASE("a process that dies is reported by rank to all others", "[control]") {
+TEST_CASE("R11, H3: a process that dies is reported by rank to all others", "[control]") {
   for (const size_t victim : {0, 1, 2}) {
     Worlds worlds = complete_worlds({1, 2, 1});
     const int64_t rank = worlds[victim]->options().first_rank;
@@ -65,7 +65,7 @@ TEST_CASE("a loss ends an exchange that waits, and names it", "[control]") {
   CHECK(later[0].took_ms < 100);
 }
 
-TEST_CASE("a process that stands still is reported as frozen, and is fenced when it comes back",
+TEST_CASE("R2: a process that stands still is reported as frozen, and is fenced when it comes back",
           "[control]") {
   PausableNet net;
   const auto change = [](WorldOptions options) {
@@ -156,7 +156,8 @@ TEST_CASE("an abort of the host is its own affair; the others lose its ranks", "
   CHECK(now_ms() - begin < 100 + kSecond);
 }
 
-TEST_CASE("different calls are desync for all, with a table, and the world goes on", "[control]") {
+TEST_CASE("R10: different calls are desync for all, with a table, and the world goes on",
+          "[control]") {
   const Worlds worlds = complete_worlds({1, 2, 1});
   const auto endings = on_each(worlds, [&](size_t i) {
     worlds[i]->exchange(i == 1 ? "save" : "step", std::string(i, 'x'), 20'000);
@@ -175,7 +176,7 @@ TEST_CASE("different calls are desync for all, with a table, and the world goes 
   }
 }
 
-TEST_CASE("a mismatch is told without waiting for who never comes", "[control]") {
+TEST_CASE("R10: a mismatch is told without waiting for who never comes", "[control]") {
   const Worlds worlds =
       complete_worlds({1, 1, 1}, [](WorldOptions* options) { options->desync_ms = 300; });
   const auto endings = on_each(worlds, [&](size_t i) {
@@ -187,7 +188,7 @@ TEST_CASE("a mismatch is told without waiting for who never comes", "[control]")
   CHECK(has(endings[0].error.message(), R"("operation":"none")"));
 }
 
-TEST_CASE("who does not come is named, and the call may be repeated", "[control]") {
+TEST_CASE("R10: who does not come is named, and the call may be repeated", "[control]") {
   const Worlds worlds = complete_worlds({1, 2, 1});
   const auto endings = on_each(worlds, [&](size_t i) {
     if (i != 1) worlds[i]->exchange("step", "", i == 0 ? 300 : 400);

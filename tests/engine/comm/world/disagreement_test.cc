@@ -34,7 +34,7 @@ void disturb(const std::string& address, const std::string& bytes, bool is_patie
 
 }  // namespace
 
-TEST_CASE("two processes drive one rank", "[world]") {
+TEST_CASE("R7: two processes drive one rank", "[world]") {
   const Worlds worlds =
       make_worlds({world_options(4, 0, 1), world_options(4, 1, 2), world_options(4, 2, 2)});
   const auto endings = join_all(worlds);
@@ -45,12 +45,12 @@ TEST_CASE("two processes drive one rank", "[world]") {
   CHECK(complete_worlds({1, 1}).size() == 2);
 }
 
-TEST_CASE("processes differ in the size of the world", "[world]") {
+TEST_CASE("R7: processes differ in the size of the world", "[world]") {
   const Worlds worlds = make_worlds({world_options(2, 0, 1), world_options(3, 1, 1)});
   check_all(join_all(worlds), "topology", R"("world":3)");
 }
 
-TEST_CASE("processes run different versions", "[world]") {
+TEST_CASE("R9: processes run different versions", "[world]") {
   WorldOptions other = world_options(3, 2, 1);
   other.version = 2000;
   const Worlds worlds = make_worlds({world_options(3, 0, 1), world_options(3, 1, 1), other});
@@ -61,7 +61,7 @@ TEST_CASE("processes run different versions", "[world]") {
                     Catch::Matchers::StartsWith("version_mismatch: "));
 }
 
-TEST_CASE("a wrong token is refused to its owner, and the others go on", "[world]") {
+TEST_CASE("R6: a wrong token is refused to its owner, and the others go on", "[world]") {
   WorldOptions wrong = world_options(3, 2, 1);
   wrong.token = "guess";
   const Worlds worlds =
@@ -95,7 +95,7 @@ TEST_CASE("a wrong token by cards", "[world]") {
   }
 }
 
-TEST_CASE("ranks that do not come are named by the deadline, to all", "[world]") {
+TEST_CASE("R7: ranks that do not come are named by the deadline, to all", "[world]") {
   const Held before = held_now();
   {
     const Worlds worlds =
@@ -139,7 +139,7 @@ TEST_CASE("a call that failed may be repeated", "[world]") {
   for (const Ending& ending : endings) CHECK(ending.word == "");
 }
 
-TEST_CASE("a port that is in use, a name that is none", "[world]") {
+TEST_CASE("R13: a port that is in use, a name that is none", "[world]") {
   const auto occupant = posix_net().listen("127.0.0.1:0");
   const Worlds worlds = make_worlds({world_options(2, 0, 1), world_options(2, 1, 1)});
   const auto used = run_each({[&] { worlds[0]->join_tcp(occupant->address(), 2000); }});
@@ -156,7 +156,7 @@ TEST_CASE("a port that is in use, a name that is none", "[world]") {
   check_all(no_address, "address");
 }
 
-TEST_CASE("no descriptors are left", "[world]") {
+TEST_CASE("R13: no descriptors are left", "[world]") {
   const Worlds worlds = make_worlds({world_options(2, 0, 1), world_options(2, 1, 1)});
   worlds[0]->card();  // its listener is there
   rlimit before{};
@@ -173,7 +173,7 @@ TEST_CASE("no descriptors are left", "[world]") {
   CHECK(join_all(worlds)[0].word == "");
 }
 
-TEST_CASE("garbage and port scanners are dropped and counted", "[world]") {
+TEST_CASE("R6: garbage and port scanners are dropped and counted", "[world]") {
   const Worlds worlds = make_worlds({world_options(2, 0, 1), world_options(2, 1, 1)});
   const std::string address = free_address();
   std::atomic<bool> is_over{false};

@@ -90,7 +90,7 @@ std::string step_on(World& world) {
 
 }  // namespace
 
-TEST_CASE("kill -9 of a process is known to all others within a second", "[process]") {
+TEST_CASE("R1, R11: kill -9 of a process is known to all others within a second", "[process]") {
   for (const size_t victim : {0, 1, 2}) {
     Children children(3, step_on);
     sleep_ms(100);
@@ -107,7 +107,8 @@ TEST_CASE("kill -9 of a process is known to all others within a second", "[proce
   }
 }
 
-TEST_CASE("a stopped process is frozen for the others, and fenced when it goes on", "[process]") {
+TEST_CASE("R2: a stopped process is frozen for the others, and fenced when it goes on",
+          "[process]") {
   const auto change = [](WorldOptions* options) {
     options->heartbeat_ms = 150;
     options->frozen_ms = 800;
@@ -131,7 +132,7 @@ TEST_CASE("a stopped process is frozen for the others, and fenced when it goes o
   CHECK(has(line, "fenced: "));
 }
 
-TEST_CASE("a process that exits without leaving is lost, one that leaves is not", "[process]") {
+TEST_CASE("H2: a process that exits without leaving is lost, one that leaves is not", "[process]") {
   Children children(3, [](World& world) -> std::string {
     if (world.options().first_rank == 2) return "gone";  // its world ends without leave
     return step_on(world);

@@ -34,10 +34,12 @@ void run_seeds(const char* test, uint64_t count) {
 
 }  // namespace
 
+// Faults R5, R11, R12.
 TEST_CASE("control channels agree whatever fails", "[simulation]") {
   run_seeds<ControlSim>("control channels agree whatever fails", kSeeds);
 }
 
+// Faults R6, R7.
 TEST_CASE("processes meet, or all learn why not", "[simulation]") {
   run_seeds<RendezvousSim>("processes meet, or all learn why not", kSeeds / 2);
 }

@@ -61,7 +61,7 @@ TEST_CASE("frames come out of a stream however it is cut", "[wire]") {
   }
 }
 
-TEST_CASE("no flipped bit of a frame passes", "[wire]") {
+TEST_CASE("R12: no flipped bit of a frame passes", "[wire]") {
   const std::string good = encode_frame({FrameKind::kResult, 3, 0, "what all agreed upon"});
   for (size_t bit = 0; bit < good.size() * 8; ++bit) {
     std::string bad = good;
