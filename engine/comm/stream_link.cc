@@ -50,13 +50,13 @@ void StreamLink::send(const MessageHead& head, const void* data, std::atomic<boo
   const size_t peer = peer_of(head.destination);
   remotes_[peer]->outbox.add(head, data, is_sent);
   if (remotes_[peer]->is_closed.load()) give_up(*remotes_[peer]);
-  pump(peer, kSendBytes);
+  pump(peer, kSendBytes, true);
 }
 
 void StreamLink::released(const MessageHead& head) {
   const size_t peer = peer_of(head.source);
   remotes_[peer]->outbox.add_release(head);
-  pump(peer, kSendBytes);
+  pump(peer, kSendBytes, true);
 }
 
 void StreamLink::stop() {
@@ -64,7 +64,8 @@ void StreamLink::stop() {
   for (const std::unique_ptr<Remote>& remote : remotes_) remote->outbox.drop();
 }
 
-StreamOutbox::Progress StreamLink::pump(size_t peer, int64_t budget) {
+/// `is_waker`: what remains is told to the link's thread, which otherwise is the one that asks.
+StreamOutbox::Progress StreamLink::pump(size_t peer, int64_t budget, bool is_waker) {
   Remote& remote = *remotes_[peer];
   const StreamOutbox::Progress progress = remote.outbox.pump(
       [&](const void* data, int64_t bytes) {
@@ -72,7 +73,7 @@ StreamOutbox::Progress StreamLink::pump(size_t peer, int64_t budget) {
       },
       [&](int64_t rank) { fabric_.wake(rank); }, budget);
   if (progress == StreamOutbox::Progress::kBlocked || progress == StreamOutbox::Progress::kMore) {
-    if (!remote.has_output.exchange(true)) streams_->wake();
+    if (!remote.has_output.exchange(true) && is_waker) streams_->wake();
   } else if (progress == StreamOutbox::Progress::kClosed) {
     give_up(remote);
   }
@@ -106,7 +107,7 @@ bool StreamLink::leave() {
   bool is_done = true;
   for (size_t peer = 0; peer < remotes_.size(); ++peer) {
     if (remotes_[peer]->is_closed) continue;
-    const StreamOutbox::Progress progress = pump(peer, kTurnBytes);
+    const StreamOutbox::Progress progress = pump(peer, kTurnBytes, false);
     is_done = is_done && (progress == StreamOutbox::Progress::kIdle ||
                           progress == StreamOutbox::Progress::kClosed);
   }
@@ -127,7 +128,7 @@ void StreamLink::turn() {
     // What was read may have freed channels.
     if (is_readable || states_[peer].wants_write) {
       remote.has_output.store(false);
-      pump(peer, kTurnBytes);
+      pump(peer, kTurnBytes, false);
     }
     lose_if_closed(remote);
   }

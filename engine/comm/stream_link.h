@@ -50,7 +50,7 @@ class StreamLink final : public Link {
     std::atomic<bool> is_unreachable{false};  ///< a message cannot be written
   };
   size_t peer_of(int64_t rank) const;
-  StreamOutbox::Progress pump(size_t peer, int64_t budget);
+  StreamOutbox::Progress pump(size_t peer, int64_t budget, bool is_waker);
   void run(const ThreadHooks& hooks);
   void carry();
   void turn();
