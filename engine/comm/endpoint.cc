@@ -12,6 +12,9 @@ namespace {
 
 constexpr int64_t kEndpointTickMs = 100;
 constexpr int kSpins = 300;
+/// For messages of other processes, as long as it takes to wake two threads; one turn in so many
+/// looks into the link.
+constexpr int kRemoteSpins = 1000, kSpinsOfPoll = 16;
 constexpr int64_t kLeastMemory = 256;
 constexpr int64_t kMany = int64_t{1} << 40;  // more than there are channels
 
@@ -134,14 +137,23 @@ void Endpoint::wait(const Awaited& awaited) {
   size_t missing = awaited.first_missing(0);
   if (missing == awaited.size()) return;
   const int64_t begin_ns = now_ns();
-  if (fabric_.options_.may_spin) {
-    for (int i = 0; i < kSpins && missing < awaited.size(); ++i) {
-      _mm_pause();
-      missing = awaited.first_missing(missing);
-    }
-  }
+  if (fabric_.options_.may_spin) missing = spin(awaited, missing);
   if (missing < awaited.size()) block(awaited, begin_ns);
   awaited.purpose.wait_ns->fetch_add(now_ns() - begin_ns, std::memory_order_relaxed);
+}
+
+/// Looks for a moment whether the channels from `missing` on get ready; the first that is not.
+size_t Endpoint::spin(const Awaited& awaited, size_t missing) {
+  const auto is_remote = [&] {
+    return fabric_.link_ != nullptr && !fabric_.is_local(awaited.peer(missing));
+  };
+  const int spins = is_remote() ? kRemoteSpins : kSpins;
+  for (int i = 0; i < spins && missing < awaited.size(); ++i) {
+    if (i % kSpinsOfPoll == 0 && is_remote()) fabric_.link_->poll(awaited.peer(missing));
+    _mm_pause();
+    missing = awaited.first_missing(missing);
+  }
+  return missing;
 }
 
 void Endpoint::block(const Awaited& awaited, int64_t begin_ns) {

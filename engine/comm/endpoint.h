@@ -7,7 +7,7 @@
 // local communicator exists waits there.
 //
 // A rank that waits for several channels marks them and sleeps until the last has changed: it wakes
-// once, however many ranks share its core.
+// once, however many ranks share its core. Where each rank has a core it looks for a moment first.
 //
 // Thread: post, wait and release are called by the rank's own thread; inbound, outbound, wake and
 // settle by any.
@@ -117,6 +117,7 @@ class Endpoint {
   };
   struct Awaited;
   void wait(const Awaited& awaited);
+  size_t spin(const Awaited& awaited, size_t missing);
   void block(const Awaited& awaited, int64_t begin_ns);
   void mark(const Awaited& awaited);
   int64_t next_tick_ms(const Awaited& awaited, int64_t begin_ns);

@@ -48,6 +48,9 @@ class Link {
   virtual void send(const MessageHead& head, const void* data, std::atomic<bool>* is_sent) = 0;
   /// The mailbox has taken the message with this head: its memory is free for the next one.
   virtual void released(const MessageHead& head) = 0;
+  /// Takes in what has come from the process of `rank`, unless another thread is at it: so that a
+  /// rank that waits need not be woken. Any thread; what fails aborts the fabric.
+  virtual void poll(int64_t rank) { (void)rank; }
   /// The fabric is aborted; Fabric::abort calls it, in any thread, without locks. A link that does
   /// not notice by itself, or late, stops touching what `send` was given before this returns.
   virtual void stop() {}

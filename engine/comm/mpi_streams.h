@@ -37,6 +37,7 @@ class MpiStreams final : public Streams {
   void wait(std::vector<StreamState>* states, int64_t timeout_ms) override;
   void wake() override;
   void abandon() override { is_clean_ = false; }
+  bool may_poll() const override { return false; }  // who waits polls already
   const char* name() const override { return "mpi"; }
 
  private:

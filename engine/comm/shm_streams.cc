@@ -84,7 +84,12 @@ void ShmStreams::ring_bell(int64_t process) {
 }
 
 uint64_t ShmStreams::used(const RingHead& head, int64_t peer) const {
-  const uint64_t read = head.read.load(), written = head.written.load();
+  uint64_t read = head.read.load(), written = head.written.load();
+  // Another thread may have read in between.
+  for (uint64_t again = head.read.load(); again != read; again = head.read.load()) {
+    read = again;
+    written = head.written.load();
+  }
   if (written - read <= capacity_) return written - read;
   throw Error("corrupt", "shared memory between processes was overwritten")
       .with("process", process_of(peer))

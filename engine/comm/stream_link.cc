@@ -14,6 +14,10 @@ constexpr int64_t kLeaveNs = 500'000'000;
 constexpr int64_t kTurnBytes = 1 << 20;
 /// Of one call of a rank that sends.
 constexpr int64_t kSendBytes = 16 << 20;
+/// Of one look of a rank that waits.
+constexpr int64_t kPollBytes = 64 << 10;
+
+Error no_memory() { return Error("no_memory", "no memory for a message of another process"); }
 
 }  // namespace
 
@@ -59,6 +63,25 @@ void StreamLink::released(const MessageHead& head) {
   pump(peer, kSendBytes, true);
 }
 
+void StreamLink::poll(int64_t rank) {
+  const size_t peer = peer_of(rank);
+  Remote& remote = *remotes_[peer];
+  if (!streams_->may_poll() || remote.is_closed.load() || is_stopped_.load()) return;
+  try {
+    {
+      const std::unique_lock lock(remote.reading, std::try_to_lock);
+      if (!lock.owns_lock() || remote.is_closed.load()) return;
+      take(peer, kPollBytes);
+    }
+    if (remote.is_closed.load()) return streams_->wake();  // the link's thread judges it
+    pump(peer, kTurnBytes, true);                          // what was read may have freed channels
+  } catch (const Error& error) {
+    fabric_.abort(error);
+  } catch (const std::bad_alloc&) {
+    fabric_.abort(no_memory());
+  }
+}
+
 void StreamLink::stop() {
   is_stopped_.store(true);
   for (const std::unique_ptr<Remote>& remote : remotes_) remote->outbox.drop();
@@ -96,7 +119,7 @@ void StreamLink::carry() {
   } catch (const Error& error) {
     fabric_.abort(error);
   } catch (const std::bad_alloc&) {
-    fabric_.abort(Error("no_memory", "no memory for a message of another process"));
+    fabric_.abort(no_memory());
   }
   if (!is_stopped_.load()) stop();
   if (fabric_.is_aborted()) streams_->abandon();
@@ -135,12 +158,18 @@ void StreamLink::turn() {
 }
 
 void StreamLink::read(size_t peer) {
+  const std::lock_guard lock(remotes_[peer]->reading);
+  if (!remotes_[peer]->is_closed) take(peer, kTurnBytes);
+}
+
+/// With the peer's inbox locked.
+void StreamLink::take(size_t peer, int64_t budget) {
   Remote& remote = *remotes_[peer];
   const StreamInbox::Progress progress = remote.inbox.take(
       [&](void* data, int64_t bytes) {
         return streams_->read(static_cast<int64_t>(peer), data, bytes);
       },
-      kTurnBytes);
+      budget);
   remote.is_closed.store(progress == StreamInbox::Progress::kClosed);
 }
 

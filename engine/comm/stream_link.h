@@ -2,12 +2,14 @@
 //
 // A rank that sends writes as much as the stream takes at once; what remains, and all that arrives,
 // is the work of one thread for each process. It never waits for a peer: while a stream takes no
-// more, it reads, so two processes that send to each other do not stop each other.
+// more, it reads, so two processes that send to each other do not stop each other. A rank that
+// waits reads for a moment too, so that a message that comes soon wakes nobody else first.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -35,6 +37,7 @@ class StreamLink final : public Link {
 
   void send(const MessageHead& head, const void* data, std::atomic<bool>* is_sent) override;
   void released(const MessageHead& head) override;
+  void poll(int64_t rank) override;
   void stop() override;
   const char* name() const override { return streams_->name(); }
 
@@ -44,6 +47,7 @@ class StreamLink final : public Link {
         : ranks(its_ranks), inbox(fabric, outbox, its_ranks) {}
     const RemoteRanks ranks;
     StreamOutbox outbox;
+    std::mutex reading;  ///< guards inbox
     StreamInbox inbox;
     std::atomic<bool> has_output{false};  ///< the link's thread writes when the stream takes more
     std::atomic<bool> is_closed{false};   ///< nothing more will come
@@ -55,6 +59,7 @@ class StreamLink final : public Link {
   void carry();
   void turn();
   void read(size_t peer);
+  void take(size_t peer, int64_t budget);
   bool leave();
   void give_up(Remote& remote);
   void lose_if_closed(const Remote& remote);

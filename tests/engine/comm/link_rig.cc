@@ -86,8 +86,9 @@ Fabrics join_processes(const std::vector<int64_t>& local_ranks, const std::strin
   Fabrics fabrics;
   int64_t first = 0;
   for (int64_t local : local_ranks) {
+    const bool may_spin = fabrics.size() % 2 == 0;
     fabrics.push_back(std::make_unique<Fabric>(
-        Fabric::Options{world, first, local, wait_limit_ms, false, 0}, posix_env().clock));
+        Fabric::Options{world, first, local, wait_limit_ms, may_spin, 0}, posix_env().clock));
     first += local;
   }
   auto streams = transport == "tcp" ? tcp_streams(fabrics.size()) : shm_streams(fabrics.size());

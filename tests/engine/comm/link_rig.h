@@ -15,7 +15,8 @@ namespace plait::test {
 
 using Fabrics = std::vector<std::unique_ptr<Fabric>>;
 
-/// One process for each entry, which drives so many ranks; `transport` is "tcp" or "shm".
+/// One process for each entry, which drives so many ranks; `transport` is "tcp" or "shm". Ranks of
+/// every other process look into their link before they sleep.
 Fabrics join_processes(const std::vector<int64_t>& local_ranks, const std::string& transport,
                        int64_t wait_limit_ms = 20'000);
 
