@@ -22,14 +22,14 @@ struct MaskedRows {
   Batch batch() const { return target_batch(tokens, targets, kFaultBatch); }
 };
 
-struct Trained {
+struct MaskedRun {
   Metrics metrics;
   std::vector<float> moments, weights;
 };
 
-Trained one_step(const Layout& layout, const MaskedRows& rows) {
+MaskedRun one_step(const Layout& layout, const MaskedRows& rows) {
   TestEngine engine(fault_config(layout));
-  Trained trained;
+  MaskedRun trained;
   trained.metrics = step(*engine, rows.batch());
   trained.moments = read_all(*engine, TensorKind::kMoment1);
   trained.weights = read_all(*engine, TensorKind::kParam);
@@ -93,11 +93,11 @@ TEST_CASE("N4 of faults, trap 1: ranks and micro-batches without targets only co
   last.mask(kFaultBatch / 2, kFaultBatch / 2);
   for (int64_t row = 0; row < kFaultBatch; row += 2) alternate.mask(row, 1);
   for (const MaskedRows* rows : {&first, &last, &alternate}) {
-    const Trained want = one_step(degrees(1, 1, 1), *rows);
+    const MaskedRun want = one_step(degrees(1, 1, 1), *rows);
     REQUIRE(want.metrics.targets == kFaultBatch / 2 * kFaultSequence);
     for (const Layout& layout : fault_layouts()) {
       INFO(layout.text() << ", masked " << (rows == &first ? "first" : "last or alternate"));
-      const Trained got = one_step(layout, *rows);
+      const MaskedRun got = one_step(layout, *rows);
       CHECK(got.metrics.skipped == 0);
       CHECK(got.metrics.targets == want.metrics.targets);
       CHECK(got.metrics.loss == Approx(want.metrics.loss).epsilon(1e-5));
