@@ -26,15 +26,15 @@ Keys with(Keys keys, const Keys& more) {
   return keys;
 }
 
-struct Trained {
+struct DataRun {
   std::vector<double> losses, norms;
   std::vector<float> weights, moments;
 };
 
-Trained train(const Layout& layout, const Keys& keys, int64_t batch, int64_t steps) {
+DataRun train(const Layout& layout, const Keys& keys, int64_t batch, int64_t steps) {
   TestEngine engine(
       fault_config(layout, with(keys, {{"train.global_batch", std::to_string(batch)}})));
-  Trained trained;
+  DataRun trained;
   for (int64_t i = 0; i < steps; ++i) {
     const std::vector<int32_t> rows =
         random_rows(batch, kFaultSequence + 1, kOddVocabulary, 200 + static_cast<uint64_t>(i));
@@ -47,12 +47,12 @@ Trained train(const Layout& layout, const Keys& keys, int64_t batch, int64_t ste
   return trained;
 }
 
-bool same_bits(const Trained& a, const Trained& b) {
+bool same_bits(const DataRun& a, const DataRun& b) {
   return a.losses == b.losses && a.norms == b.norms && a.weights == b.weights &&
          a.moments == b.moments;
 }
 
-void check_near(const Trained& got, const Trained& want) {
+void check_near(const DataRun& got, const DataRun& want) {
   for (size_t i = 0; i < want.losses.size(); ++i) {
     CHECK(got.losses[i] == Approx(want.losses[i]).epsilon(1e-5));
     CHECK(got.norms[i] == Approx(want.norms[i]).epsilon(1e-5));
@@ -104,12 +104,12 @@ TEST_CASE("D3, traps 5, 7: four data ranks report the one norm of the whole batc
 TEST_CASE("D4, D6, D9, traps 3, 4, 32, 34: ZeRO stages and accumulation change rounding alone",
           "[faults][data]") {
   constexpr int64_t kBatch = 24, kSteps = kCaseStep == 1 ? 5 : 2;
-  const Trained want = train(degrees(1, 1, 1), kOdd, kBatch, kSteps);
+  const DataRun want = train(degrees(1, 1, 1), kOdd, kBatch, kSteps);
   for (const int64_t data : {3, 2, 4}) {
     if (data != 3 && kCaseStep > 1) continue;
     // One micro-batch and several.
     for (const int64_t micro : {kBatch / data, int64_t{2}}) {
-      std::vector<Trained> stages;
+      std::vector<DataRun> stages;
       for (const int64_t zero : {0, 1, 2, 3}) {
         const Layout layout = with_micro_batch(degrees(1, 1, data, zero), micro);
         INFO(layout.text());

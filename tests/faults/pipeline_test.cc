@@ -16,7 +16,7 @@ namespace {
 
 using Text = std::string;
 
-std::vector<int32_t> part(const std::vector<int32_t>& rows, int64_t first, int64_t count) {
+std::vector<int32_t> rows_part(const std::vector<int32_t>& rows, int64_t first, int64_t count) {
   return {rows.begin() + first * (kFaultSequence + 1),
           rows.begin() + (first + count) * (kFaultSequence + 1)};
 }
@@ -37,13 +37,13 @@ Masked masked_rows(int64_t count, uint64_t seed) {
   return rows;
 }
 
-struct Trained {
+struct PipelineRun {
   double loss = 0, norm = 0;
   std::vector<float> moments, weights;
-  bool operator==(const Trained&) const = default;
+  bool operator==(const PipelineRun&) const = default;
 };
 
-Trained one_step(const Config& config, const Batch& batch) {
+PipelineRun one_step(const Config& config, const Batch& batch) {
   TestEngine engine(config);
   const Metrics metrics = step(*engine, batch);
   return {metrics.loss, metrics.grad_norm, read_all(*engine, TensorKind::kMoment1),
@@ -68,7 +68,7 @@ TEST_CASE("P1, trap 2: calls that accumulate do not rescale what is there", "[fa
     TestEngine engine(fault_config(layout, keys(4)));
     Metrics got;
     for (int64_t call = 0; call < 3; ++call) {
-      const std::vector<int32_t> some = part(rows, 4 * call, 4);
+      const std::vector<int32_t> some = rows_part(rows, 4 * call, 4);
       got = forward_backward(*engine, token_batch(some, 4));
     }
     CHECK(got.loss == Approx(want.loss).epsilon(1e-6));
@@ -100,10 +100,10 @@ TEST_CASE("P3, traps 1, 4: gradients are divided by the targets of the whole bat
   const Masked rows = masked_rows(kFaultBatch, 303);
   const Keys keys = {{"optimizer.clip_grad_norm", "0"}, {"optimizer.lr", "1e-7"}};
   const Batch batch = target_batch(rows.tokens, rows.targets, kFaultBatch);
-  const Trained want = one_step(fault_config(degrees(1, 1, 1), keys), batch);
+  const PipelineRun want = one_step(fault_config(degrees(1, 1, 1), keys), batch);
   for (const Layout& layout : fault_layouts()) {
     INFO(layout.text());
-    const Trained got = one_step(fault_config(layout, keys), batch);
+    const PipelineRun got = one_step(fault_config(layout, keys), batch);
     CHECK(got.loss == Approx(want.loss).epsilon(1e-5));
     CHECK(got.norm == Approx(want.norm).epsilon(1e-5));
     CHECK(relative_difference(got.moments, want.moments) < 1e-5);
@@ -116,11 +116,11 @@ TEST_CASE("P4, traps 5, 7, 8: all stages clip by one factor, of one norm", "[fau
   const auto with_limit = [&](const Layout& layout, const char* limit) {
     return one_step(fault_config(layout, {{"optimizer.clip_grad_norm", limit}}), batch);
   };
-  const Trained alone = with_limit(degrees(1, 1, 1), "0.01");
+  const PipelineRun alone = with_limit(degrees(1, 1, 1), "0.01");
   for (const Layout& layout :
        {degrees(1, 4, 1), degrees(1, 2, 1), with_chunks(degrees(1, 2, 1), 2)}) {
     INFO(layout.text());
-    const Trained clipped = with_limit(layout, "0.01"), whole = with_limit(layout, "0");
+    const PipelineRun clipped = with_limit(layout, "0.01"), whole = with_limit(layout, "0");
     REQUIRE(whole.norm > 0.02);
     CHECK(clipped.norm == whole.norm);
     CHECK(clipped == alone);  // the bits of one rank
@@ -141,13 +141,13 @@ TEST_CASE("P6, traps 24, 25: every schedule finishes where a lane holds one mess
                                  {"model.feed_forward", "8"},
                                  {"train.global_batch", std::to_string(micro_batches)}});
   };
-  std::map<int64_t, Trained> alone;
+  std::map<int64_t, PipelineRun> alone;
   size_t number = 0;
   const auto check_layout = [&](const Layout& layout, int64_t micro_batches) {
     if (number++ % kCaseStep != 0) return;
-    const std::vector<int32_t> some = part(rows, 0, micro_batches);
+    const std::vector<int32_t> some = rows_part(rows, 0, micro_batches);
     const Batch batch = token_batch(some, micro_batches);
-    Trained& want = alone[micro_batches];
+    PipelineRun& want = alone[micro_batches];
     if (want.weights.empty()) want = one_step(config(degrees(1, 1, 1), micro_batches), batch);
     INFO(layout.text() << ", " << micro_batches << " micro-batches");
     CHECK(one_step(config(layout, micro_batches), batch) == want);
@@ -166,10 +166,10 @@ TEST_CASE("P6, traps 24, 25: every schedule finishes where a lane holds one mess
 }
 
 TEST_CASE("P7, trap 23: every layer is held once, whatever the chunks", "[faults][pipeline]") {
-  struct Case {
+  struct CutCase {
     int64_t layers, pipeline, chunks;
   };
-  for (const Case& one : {Case{24, 4, 2}, {24, 4, 3}, {8, 2, 2}, {10, 4, 2}, {7, 3, 1}}) {
+  for (const CutCase& one : {CutCase{24, 4, 2}, {24, 4, 3}, {8, 2, 2}, {10, 4, 2}, {7, 3, 1}}) {
     INFO(one.layers << " layers, " << one.pipeline << " stages, " << one.chunks << " chunks");
     TestEngine engine(fault_config(with_chunks(degrees(1, one.pipeline, 1), one.chunks),
                                    {{"model.layers", std::to_string(one.layers)},

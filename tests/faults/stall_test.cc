@@ -53,7 +53,7 @@ struct ClockedEngine {
 
 const Keys kShortStalls = {{"timeout.stall_min_ms", "300"}, {"timeout.first_steps_ms", "20000"}};
 
-Keys with(Keys keys, const Keys& more) {
+Keys with_more(Keys keys, const Keys& more) {
   keys.insert(keys.end(), more.begin(), more.end());
   return keys;
 }

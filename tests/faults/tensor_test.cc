@@ -26,15 +26,15 @@ std::vector<float> flat(const std::vector<std::vector<float>>& tensors) {
   return all;
 }
 
-struct Trained {
+struct TensorRun {
   std::vector<double> losses, norms;
   WorldState state;
 };
 
 /// Some steps; fails the test where ranks disagree or copies differ after any of them.
-Trained train(const Layout& layout, const Keys& keys, int64_t steps) {
+TensorRun train(const Layout& layout, const Keys& keys, int64_t steps) {
   RankWorld world(fault_config(layout, keys));
-  Trained trained;
+  TensorRun trained;
   for (int64_t i = 0; i < steps; ++i) {
     const auto results =
         world.step(token_batch(fault_rows(100 + static_cast<uint64_t>(i)), kFaultBatch));
@@ -48,7 +48,7 @@ Trained train(const Layout& layout, const Keys& keys, int64_t steps) {
   return trained;
 }
 
-void check_near(const Trained& got, const Trained& want) {
+void check_near(const TensorRun& got, const TensorRun& want) {
   for (size_t i = 0; i < want.losses.size(); ++i) {
     CHECK(got.losses[i] == Approx(want.losses[i]).epsilon(1e-5));
     CHECK(got.norms[i] == Approx(want.norms[i]).epsilon(1e-4));
@@ -112,7 +112,7 @@ TEST_CASE("T3, traps 9, 10, 17: norms, row biases and shared heads stay equal on
                                  {"model.feed_forward", "28"},
                                  {"model.tied", "true"}}}}) {
     INFO(family.name);
-    const Trained want = train(degrees(1, 1, 1), family.keys, kSteps);
+    const TensorRun want = train(degrees(1, 1, 1), family.keys, kSteps);
     for (const int64_t tensor : {2, 4}) {
       check_near(train(degrees(tensor, 1, 1), family.keys, kSteps), want);
       check_near(train(with_sequence_parallel(degrees(tensor, 1, 1)), family.keys, kSteps), want);
@@ -208,7 +208,7 @@ TEST_CASE(
     "P10, trap 11: sequence parallel over a pipeline trains as one rank does, to the bit again",
     "[faults][tensor]") {
   const Layout layout = with_sequence_parallel(degrees(2, 2, 1));
-  const Trained first = train(layout, {}, 2), second = train(layout, {}, 2);
+  const TensorRun first = train(layout, {}, 2), second = train(layout, {}, 2);
   CHECK(first.losses == second.losses);
   CHECK(first.state.masters == second.state.masters);
   check_near(first, train(degrees(1, 1, 1), {}, 2));
