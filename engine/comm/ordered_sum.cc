@@ -90,19 +90,23 @@ void combine_block(const OrderedParts& in, int64_t first, int64_t count, float* 
   }
 }
 
-/// Two parts of float32 whose result goes to two places, in one pass: what two ranks of a process
-/// do most.
-template <class Rule>
-void combine_pair(const OrderedParts& in, int64_t first, int64_t last) {
-  const float* const left = reinterpret_cast<const float*>(in.parts[0]);
-  const float* const right = reinterpret_cast<const float*>(in.parts[1]);
-  float* const one = reinterpret_cast<float*>(in.targets[0]);
-  float* const other = reinterpret_cast<float*>(in.targets[1]);
+/// A few parts of float32 whose result goes to as many places, in one pass: what the ranks of a
+/// process do most.
+template <class Rule, int kMembers>
+void combine_few(const OrderedParts& in, int64_t first, int64_t last) {
+  const float* parts[kMembers];
+  float* targets[kMembers];
+  for (int member = 0; member < kMembers; ++member) {
+    parts[member] = reinterpret_cast<const float*>(in.parts[member]);
+    targets[member] = reinterpret_cast<float*>(in.targets[member]);
+  }
 #pragma GCC ivdep  // a target is a part or apart from it
   for (int64_t i = first; i < last; ++i) {
-    const float value = Rule::combine(left[i], right[i]);
-    one[i] = value;
-    other[i] = value;
+    float value = parts[0][i];
+    for (int member = 1; member < kMembers; ++member) {
+      value = Rule::combine(value, parts[member][i]);
+    }
+    for (int copy = 0; copy < kMembers; ++copy) targets[copy][i] = value;
   }
 }
 
@@ -125,7 +129,9 @@ template <class Rule, class T>
 void combine_all(const OrderedParts& in, ThreadPool* pool) {
   const auto range = [&](int64_t first, int64_t last, int) {
     if constexpr (std::is_same_v<T, float>) {
-      if (in.members == 2 && in.copies == 2) return combine_pair<Rule>(in, first, last);
+      const int64_t few = in.members == in.copies ? in.members : 0;
+      if (few == 2) return combine_few<Rule, 2>(in, first, last);
+      if (few == 4) return combine_few<Rule, 4>(in, first, last);
     }
     combine_range<Rule, T>(in, first, last);
   };
