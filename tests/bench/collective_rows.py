@@ -7,7 +7,7 @@ import subprocess
 
 import parallel_cases as cases
 from machine import check_idle
-from step_rows import quartile_spread
+from step_rows import cores, quartile_spread
 
 ROUNDS, QUICK_ROUNDS = 3, 1
 # Shared memory is "vader" in Open MPI 4 and "sm" in 5; ob1 with these transports alone, a core for each process.
@@ -95,14 +95,14 @@ def stall(seconds):
 def add_all_reduce(table, timings, way, ranks, count):
     mine = timings.get("all_reduce", way, ranks, count)
     seconds = statistics.median(mine)
-    what, when = f"all-reduce {size_name(count)}, {ranks} ranks", way
+    what = f"all-reduce {size_name(count)}, {ranks} ranks, {way}"
     is_large = count >= cases.LARGE
     share, target, note = None, None, ""
     if way == "threads":
         ceiling = statistics.median(timings.get("ceiling", way, ranks, count))
-        share, target = 100 * ceiling / seconds, cases.THREADS_SHARE if is_large else None
+        share, target = 100 * ceiling / seconds, cases.THREADS_SHARE if is_large and ranks <= cores() else None
         note = f"of the threads' ceiling, {rate(count, ceiling)}"
-    table.row(what, when, "fp32", seconds, rate(count, seconds), share, target, quartile_spread(mine), note)
+    table.row(what, "Plait", "fp32", seconds, rate(count, seconds), share, target, quartile_spread(mine), note)
     mpi_way = "shm" if way == "threads" else way
     peer = timings.get("all_reduce", f"mpi-{mpi_way}", 2, count)
     if peer is None or ranks != 2:
@@ -111,8 +111,8 @@ def add_all_reduce(table, timings, way, ranks, count):
     target = None
     if is_large:
         target = {"threads": cases.THREADS_OVER_MPI, "tcp": cases.TCP_OVER_MPI}.get(way)
-    table.row(what, f"{way} / Open MPI", "fp32", theirs, rate(count, theirs), theirs / seconds, target,
-              quartile_spread(peer), f"time and rate of Open MPI by {mpi_way}", unit="x")
+    table.row(what, "Open MPI", "fp32", theirs, rate(count, theirs), theirs / seconds, target,
+              quartile_spread(peer), f"speed of Plait over Open MPI's by {mpi_way}", unit="x")
 
 
 def add_stall(table, timings, way, target):
@@ -122,7 +122,7 @@ def add_stall(table, timings, way, target):
     if not sizes:
         return
     longest = max(sizes, key=lambda key: stall(timings.seconds[key]))
-    table.row("longest stall, up to 1 MiB", way, "", share=stall(timings.seconds[longest]), target=target, unit="ms",
+    table.row(f"longest stall, up to 1 MiB, {way}", "", "", share=stall(timings.seconds[longest]), target=target, unit="ms",
               is_at_most=True, note=f"over the median, {longest[0].replace('_', ' ')} of {size_name(longest[3])}")
 
 
@@ -136,7 +136,7 @@ def add_round_trip(table, timings, way, ranks):
         if theirs and (kind != "raw_round_trip" or way == "tcp"):
             others.append(f"{name} {1e6 * statistics.median(theirs):.1f} µs")
     slow = sorted(mine)[int(len(mine) * 0.99)]
-    table.row(f"round trip of 8 bytes, {ranks} ranks", way, "", seconds, share=1e6 * seconds, target=target, unit="µs",
+    table.row(f"round trip of 8 bytes, {ranks} ranks, {way}", "", "", seconds, share=1e6 * seconds, target=target, unit="µs",
               is_at_most=True, spread=quartile_spread(mine), note=", ".join(others + [f"99 % within {1e6 * slow:.0f} µs"]))
 
 
