@@ -135,7 +135,7 @@ def targets(name, layout, base):
         return cases.PIPELINE_SPEED, ideal, f"and over m/(m+p−1) = {ideal:.3f}"
     if name == "interleave":
         gain = (1 - layout.idle_share()) / (1 - base.idle_share())
-        return ((cases.INTERLEAVE_FLOOR, cases.INTERLEAVE_AIM * gain), 1.0, f"by the formula {gain:.3f} x")
+        return ((cases.INTERLEAVE_FLOOR, round(cases.INTERLEAVE_AIM * gain, 2)), 1.0, f"by the formula {gain:.3f} x")
     return (cases.DATA_SPEED, 1.0, "") if name == "data" else (cases.RANKS_SPEED, 1.0, "")
 
 
