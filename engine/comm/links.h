@@ -15,7 +15,7 @@ struct LinkServices {
   Clock& clock;
   Net& net;
   SharedMemory& memory = posix_shared_memory();
-  std::string plugin_directory;  ///< "": where libplait is
+  std::string plugin_directory = {};  ///< "": where libplait is
 };
 
 /// Attaches a link by WorldOptions::transport to the world's fabric: "auto" is shared memory where
