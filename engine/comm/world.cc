@@ -287,6 +287,7 @@ void ProcessWorld::attach() {
   } catch (...) {
     is_complete_.store(false, std::memory_order_release);
     fabric_->set_on_abort({});
+    control_->stop();  // its thread may hold the driver for as long as it tells the fabric
     control_.reset();
     fabric_.reset();
     data_.clear();
