@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cstring>
 
+#include "kernels/base/wait_meter.h"
+
 namespace plait {
 namespace {
 
@@ -162,6 +164,7 @@ void Endpoint::block(const Awaited& awaited, int64_t begin_ns) {
     explicit Waiting(std::atomic<bool>& of) : flag(of) { flag.store(true); }
     ~Waiting() { flag.store(false); }
   } const waiting(is_waiting_);
+  WaitMeter waited(begin_ns);
   std::unique_lock lock(wait_mutex_);
   missing_.store(0);
   for (;;) {
@@ -169,7 +172,7 @@ void Endpoint::block(const Awaited& awaited, int64_t begin_ns) {
     // Zero too early: a channel marked by a wait that threw has changed meanwhile.
     if (missing_.load() <= 0) mark(awaited);
     if (awaited.is_over()) return;
-    const int64_t tick_ms = next_tick_ms(awaited, begin_ns);
+    const int64_t tick_ms = next_tick_ms(awaited, waited.passed_ms(now_ns()));
     if (changed_.wait_for(lock, std::chrono::milliseconds(tick_ms)) == std::cv_status::timeout) {
       awaited.purpose.look();
     }
@@ -197,10 +200,9 @@ void Endpoint::mark(const Awaited& awaited) {
   missing_.fetch_sub(kMany - count);
 }
 
-int64_t Endpoint::next_tick_ms(const Awaited& awaited, int64_t begin_ns) {
+int64_t Endpoint::next_tick_ms(const Awaited& awaited, int64_t waited_ms) {
   const int64_t limit_ms = fabric_.wait_limit_ms_.load(std::memory_order_relaxed);
   if (limit_ms < 0) return kEndpointTickMs;
-  const int64_t waited_ms = (now_ns() - begin_ns) / 1'000'000;
   if (waited_ms < limit_ms) return std::min(kEndpointTickMs, limit_ms - waited_ms);
   const size_t missing = awaited.first_missing(0);
   if (missing == awaited.size()) return 1;  // it has come just now

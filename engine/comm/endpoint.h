@@ -120,7 +120,7 @@ class Endpoint {
   size_t spin(const Awaited& awaited, size_t missing);
   void block(const Awaited& awaited, int64_t begin_ns);
   void mark(const Awaited& awaited);
-  int64_t next_tick_ms(const Awaited& awaited, int64_t begin_ns);
+  int64_t next_tick_ms(const Awaited& awaited, int64_t waited_ms);
   void count_down();
   void* reserve(Buffer& memory, int64_t bytes);
   void send(Outbound& to, MessageHead& head, const void* data);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/base/error.h"
+#include "kernels/base/wait_meter.h"
 
 namespace plait {
 namespace {
@@ -92,7 +93,7 @@ RankCrew::End RankCrew::run(std::function<void(int64_t local)> part, const Limit
 
 RankCrew::End RankCrew::watch(const Limits& limits) {
   const int64_t start = clock_.now_ns();
-  int64_t last_change = start;
+  WaitMeter unchanged(start);
   uint64_t seen = limits.progress != nullptr ? limits.progress->load() : 0;
   bool has_warned = false;
   std::unique_lock lock(mutex_);
@@ -102,16 +103,17 @@ RankCrew::End RankCrew::watch(const Limits& limits) {
     const int64_t now = clock_.now_ns();
     if (limits.progress != nullptr && limits.progress->load() != seen) {
       seen = limits.progress->load();
-      last_change = now;
+      unchanged = WaitMeter(now);
       has_warned = false;
     }
-    const auto passed = [now](int64_t since) { return (now - since) / 1'000'000; };
-    if (limits.timeout_ms > 0 && passed(start) >= limits.timeout_ms) return End::kTimeout;
-    const bool is_late = limits.stall_ms > 0 && passed(last_change) >= limits.stall_ms;
-    const bool is_slow = !has_warned && limits.warn_ms > 0 && passed(last_change) >= limits.warn_ms;
+    const int64_t passed_ms = (now - start) / 1'000'000;
+    if (limits.timeout_ms > 0 && passed_ms >= limits.timeout_ms) return End::kTimeout;
+    const int64_t unchanged_ms = unchanged.passed_ms(now);
+    const bool is_late = limits.stall_ms > 0 && unchanged_ms >= limits.stall_ms;
+    const bool is_slow = !has_warned && limits.warn_ms > 0 && unchanged_ms >= limits.warn_ms;
     if (!is_late && !is_slow) continue;
     lock.unlock();
-    if (is_slow) limits.on_slow(passed(last_change));
+    if (is_slow) limits.on_slow(unchanged_ms);
     const bool is_stalled = is_late && (!limits.is_stalled || limits.is_stalled());
     lock.lock();
     has_warned = has_warned || is_slow;
