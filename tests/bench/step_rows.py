@@ -16,7 +16,7 @@ TUNED = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc
                            ":glibc.malloc.top_pad=268435456"}
 SETTINGS = {"eager": ("eager", {}), "eager, malloc tuned": ("eager", TUNED),
             "chunked loss, malloc tuned": ("chunked", TUNED), "compile, malloc tuned": ("compile", TUNED)}
-COMPILE_LIMIT = 300  # seconds
+RUN_LIMIT = 300  # seconds of a rival's process
 TRIALS_LIMIT = 900  # seconds of a run, for each PyTorch, after which only one setting is tried
 LONG_STEP = 8  # seconds: --quick runs such a rival once
 QUICK_RIVALS = ("a", "b1", "d")  # shapes that --quick compares
@@ -78,6 +78,7 @@ class Torch:
         self.best = {}  # (family of sizes, dtype) → setting
         self.cache = os.path.join(os.path.abspath("build"), "bench", "inductor")
         self.why_not = {}
+        self.hopeless = set()  # dtypes in which a plain step did not end within the limit
         self.begin = time.time()
 
     def run(self, shape_name, dtype, setting, seconds, least, most=20):
@@ -87,9 +88,11 @@ class Torch:
                    "--seconds", str(seconds), "--least", str(least), "--most", str(most),
                    "--warm", "1" if least > 2 else "0"]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=COMPILE_LIMIT)
+            done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=RUN_LIMIT)
         except subprocess.TimeoutExpired:
-            self.why_not[setting] = f"no end within {COMPILE_LIMIT} s"
+            self.why_not[f"{shape_name} {dtype}, {setting}"] = f"no end within {RUN_LIMIT} s"
+            if mode == "eager":
+                self.hopeless.add(dtype)
             return None
         out = last_json(done.stdout)
         if done.returncode != 0 or out is None:
@@ -116,11 +119,17 @@ class Torch:
 
     def trials(self, shape_name, dtype, is_quick, count):
         """Setting → result. The largest shape takes what was best for its model at batch 1."""
+        if dtype in self.hopeless:
+            return {}
         kin = ("b1", dtype)
         if shape_name == "b4" and kin in self.best:
             return {self.best[kin]: self.run(shape_name, dtype, self.best[kin], 4, 1)}
-        return {setting: self.run(shape_name, dtype, setting, 4, 1)
-                for setting in self.settings(shape_name, dtype, is_quick, count)}
+        trials = {}
+        for setting in self.settings(shape_name, dtype, is_quick, count):
+            trials[setting] = self.run(shape_name, dtype, setting, 4, 1)
+            if dtype in self.hopeless:
+                break
+        return trials
 
 
 def add_step(table, shape_name, compute, runs):
@@ -176,6 +185,13 @@ def add_torch(table, torch, shape_name, dtype, plait, trials, runs, setting):
               note=f"of {memory / 1e9:.2f} GB; least of its settings {least / 1e9:.2f} GB")
 
 
+def add_hopeless(table, torch, shape_name, dtype, plait_seconds):
+    """No rival to measure: on a machine without the instructions for it, such a step takes minutes."""
+    name = shapes.SHAPES[shape_name].name
+    table.row(name, "speed / PyTorch", dtype, share=RUN_LIMIT / plait_seconds, target=shapes.TORCH_SPEED[dtype], unit="x",
+              note=f"at least: PyTorch {torch.version} did not end within {RUN_LIMIT} s in this shape or one before it")
+
+
 def run_case(table, plait, torches, shape_name, dtype, is_quick):
     shape = shapes.SHAPES[shape_name]
     check_idle(table, f"before {shape.name} {dtype}", 0.4, is_quiet=True)
@@ -188,6 +204,8 @@ def run_case(table, plait, torches, shape_name, dtype, is_quick):
     for torch in torches:
         trials = torch.trials(shape_name, dtype, is_quick, len(torches))
         good = {name: out for name, out in trials.items() if out}
+        if not good and dtype in torch.hopeless:
+            continue
         if not good:
             table.failed(f"{shape.name} {dtype} in PyTorch {torch.version}", str(torch.why_not))
             continue
@@ -203,6 +221,9 @@ def run_case(table, plait, torches, shape_name, dtype, is_quick):
     elif not is_quick:
         runs.append(plait.steps(shape, dtype, seconds, least))
     measured = add_step(table, shape_name, dtype, [run for run in runs if run])
+    for torch in torches:
+        if dtype in torch.hopeless and all(torch is not rival[0] for rival in rivals):
+            add_hopeless(table, torch, shape_name, dtype, measured[0])
     for torch, trials, best, theirs in rivals:
         add_torch(table, torch, shape_name, dtype, measured, trials, [run for run in theirs if run], best)
 
