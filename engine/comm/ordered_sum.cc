@@ -100,7 +100,9 @@ void combine_few(const OrderedParts& in, int64_t first, int64_t last) {
     parts[member] = reinterpret_cast<const float*>(in.parts[member]);
     targets[member] = reinterpret_cast<float*>(in.targets[member]);
   }
-#pragma GCC ivdep  // a target is a part or apart from it
+#ifndef __clang__  // which does not know it
+#pragma GCC ivdep   // a target is a part or apart from it
+#endif
   for (int64_t i = first; i < last; ++i) {
     float value = parts[0][i];
     for (int member = 1; member < kMembers; ++member) {

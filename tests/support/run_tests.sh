@@ -96,6 +96,7 @@ run_sanitizer() { # asan | tsan
   local label program limit labels='.*' targets=""
   [ "$1" = tsan ] && labels=$threaded
   mkdir -p build
+  [ "$1" = asan ] && targets=fuzz_targets
   cmake --preset "$1" >"build/$1.log" 2>&1 && while IFS=$'\t' read -r label program limit; do
     [[ $label =~ ^($labels)$ ]] && targets="$targets $program"
   done <"build/$1/tests.txt"
@@ -112,12 +113,12 @@ run_sanitizer() { # asan | tsan
 }
 
 run_fuzz() { # SECONDS_EACH
-  if ! build_preset fuzz fuzz_targets; then
-    record fuzz/build 0 1 0 build/fuzz.log
+  if ! build_preset asan fuzz_targets; then
+    record fuzz/build 0 1 0 build/asan.log
     return
   fi
   local target name log begin code
-  for target in build/fuzz/bin/fuzz_*; do
+  for target in build/asan/bin/fuzz_*; do
     [ -x "$target" ] || continue
     name=$(basename "$target")
     log=$results/$name.log
