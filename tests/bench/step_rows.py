@@ -17,6 +17,9 @@ TUNED = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc
 SETTINGS = {"eager": ("eager", {}), "eager, malloc tuned": ("eager", TUNED),
             "chunked loss, malloc tuned": ("chunked", TUNED), "compile, malloc tuned": ("compile", TUNED)}
 RUN_LIMIT = 300  # seconds of a rival's process
+SLOW_STEP = 30  # seconds: a rival that needs more in a plain step is measured once, in one setting
+SLOW_LIMIT = 90  # seconds of its process in later shapes
+LEAST_STEPS = 2  # of every process: one that warms up and a timed one
 TRIALS_LIMIT = 900  # seconds of a run, for each PyTorch, after which only one setting is tried
 LONG_STEP = 8  # seconds: --quick runs such a rival once
 QUICK_RIVALS = ("a", "b1", "d")  # shapes that --quick compares
@@ -78,7 +81,8 @@ class Torch:
         self.best = {}  # (family of sizes, dtype) → setting
         self.cache = os.path.join(os.path.abspath("build"), "bench", "inductor")
         self.why_not = {}
-        self.hopeless = set()  # dtypes in which a plain step did not end within the limit
+        self.slow = set()  # dtypes in which a plain step takes longer than SLOW_STEP
+        self.unended = {}  # (shape, dtype) → seconds that a plain run did not end within
         self.begin = time.time()
 
     def run(self, shape_name, dtype, setting, seconds, least, most=20):
@@ -87,12 +91,14 @@ class Torch:
         command = [self.python, os.path.join(HERE, "torch_step.py"), shape_name, dtype, mode, "--threads", str(cores()),
                    "--seconds", str(seconds), "--least", str(least), "--most", str(most),
                    "--warm", "1" if least > 2 else "0"]
+        limit = SLOW_LIMIT if dtype in self.slow else RUN_LIMIT
         try:
-            done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=RUN_LIMIT)
+            done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=limit)
         except subprocess.TimeoutExpired:
-            self.why_not[f"{shape_name} {dtype}, {setting}"] = f"no end within {RUN_LIMIT} s"
+            self.why_not[f"{shape_name} {dtype}, {setting}"] = f"no end within {limit} s"
             if mode == "eager":
-                self.hopeless.add(dtype)
+                self.slow.add(dtype)
+                self.unended[(shape_name, dtype)] = limit
             return None
         out = last_json(done.stdout)
         if done.returncode != 0 or out is None:
@@ -101,11 +107,15 @@ class Torch:
             return None
         check_loss(self.table, f"{shape_name} {dtype} in PyTorch, {setting}", out["loss_first"],
                    shapes.SHAPES[shape_name].torch_vocabulary)
+        if mode == "eager" and min(out["seconds"]) > SLOW_STEP:
+            self.slow.add(dtype)
         return out
 
     def settings(self, shape_name, dtype, is_quick, count):
         """Those worth a trial: the plain one on two shapes, chunks of logits where there are many ids."""
         names = ["eager, malloc tuned"]
+        if dtype in self.slow:
+            return names
         if time.time() - self.begin > TRIALS_LIMIT * count:
             self.why_not[f"{shape_name} {dtype}"] = "one setting alone was tried: the run takes too long"
             return names
@@ -119,15 +129,14 @@ class Torch:
 
     def trials(self, shape_name, dtype, is_quick, count):
         """Setting → result. The largest shape takes what was best for its model at batch 1."""
-        if dtype in self.hopeless:
-            return {}
         kin = ("b1", dtype)
         if shape_name == "b4" and kin in self.best:
             return {self.best[kin]: self.run(shape_name, dtype, self.best[kin], 4, 1)}
         trials = {}
         for setting in self.settings(shape_name, dtype, is_quick, count):
             trials[setting] = self.run(shape_name, dtype, setting, 4, 1)
-            if dtype in self.hopeless:
+            if dtype in self.slow:
+                self.why_not[f"{shape_name} {dtype}"] = f"one setting alone was tried: its step takes over {SLOW_STEP} s"
                 break
         return trials
 
@@ -185,11 +194,12 @@ def add_torch(table, torch, shape_name, dtype, plait, trials, runs, setting):
               note=f"of {memory / 1e9:.2f} GB; least of its settings {least / 1e9:.2f} GB")
 
 
-def add_hopeless(table, torch, shape_name, dtype, plait_seconds):
+def add_bound(table, torch, shape_name, dtype, plait_seconds):
     """No rival to measure: on a machine without the instructions for it, such a step takes minutes."""
-    name = shapes.SHAPES[shape_name].name
-    table.row(name, "speed / PyTorch", dtype, share=RUN_LIMIT / plait_seconds, target=shapes.TORCH_SPEED[dtype], unit="x",
-              note=f"at least: PyTorch {torch.version} did not end within {RUN_LIMIT} s in this shape or one before it")
+    limit = torch.unended[(shape_name, dtype)]
+    table.row(shapes.SHAPES[shape_name].name, "speed / PyTorch", dtype, share=limit / LEAST_STEPS / plait_seconds,
+              target=shapes.TORCH_SPEED[dtype], unit="x",
+              note=f"at least: PyTorch {torch.version} did not end {LEAST_STEPS} steps within {limit} s")
 
 
 def run_case(table, plait, torches, shape_name, dtype, is_quick):
@@ -204,7 +214,7 @@ def run_case(table, plait, torches, shape_name, dtype, is_quick):
     for torch in torches:
         trials = torch.trials(shape_name, dtype, is_quick, len(torches))
         good = {name: out for name, out in trials.items() if out}
-        if not good and dtype in torch.hopeless:
+        if not good and (shape_name, dtype) in torch.unended:
             continue
         if not good:
             table.failed(f"{shape.name} {dtype} in PyTorch {torch.version}", str(torch.why_not))
@@ -215,15 +225,15 @@ def run_case(table, plait, torches, shape_name, dtype, is_quick):
     if rivals:
         runs.append(plait.steps(shape, dtype, seconds, least))
         for torch, _, best, theirs in rivals:
-            if is_quick and theirs[0]["seconds"][0] > LONG_STEP:
+            if theirs[0]["seconds"][0] > (LONG_STEP if is_quick else SLOW_STEP):
                 continue
             theirs.append(torch.run(shape_name, dtype, best, seconds, 1))
     elif not is_quick:
         runs.append(plait.steps(shape, dtype, seconds, least))
     measured = add_step(table, shape_name, dtype, [run for run in runs if run])
     for torch in torches:
-        if dtype in torch.hopeless and all(torch is not rival[0] for rival in rivals):
-            add_hopeless(table, torch, shape_name, dtype, measured[0])
+        if (shape_name, dtype) in torch.unended and all(torch is not rival[0] for rival in rivals):
+            add_bound(table, torch, shape_name, dtype, measured[0])
     for torch, trials, best, theirs in rivals:
         add_torch(table, torch, shape_name, dtype, measured, trials, [run for run in theirs if run], best)
 
