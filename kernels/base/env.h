@@ -19,6 +19,16 @@ class File {
   /// Writes all of it or throws.
   virtual void pwrite(const void* data, int64_t bytes, int64_t offset) = 0;
   virtual void sync() = 0;  ///< contents and size are durable after it
+  virtual void sync_data() = 0;  ///< likewise, times and the like left out (fdatasync)
+  /// Asks for space for the first `bytes` bytes, which the size becomes; `no_space` comes here and
+  /// not from a later write. A file system that cannot do it is no error.
+  virtual void allocate(int64_t bytes) = 0;
+  /// Closes and throws what the system says to it; the destructor closes too, and says nothing.
+  virtual void close() = 0;
+  /// Locks of the open file, which end with it, held by any process. False at once when another
+  /// holds one that excludes this; true where the file system has no locks.
+  virtual bool try_lock_shared() = 0;
+  virtual bool try_lock_exclusive() = 0;
   virtual int64_t size() const = 0;
   virtual const std::string& path() const = 0;
 
@@ -32,23 +42,37 @@ struct FileInfo {
   int64_t bytes = 0;
 };
 
+/// What opening does with a symbolic link as the last part of a path.
+enum class Links { kFollow, kRefuse };
+
 class Files {
  public:
   virtual ~Files() = default;
-  /// Opens a regular file to read; never blocks on a FIFO; anything else is `invalid_file`.
-  virtual std::unique_ptr<File> open_read(const std::string& path) = 0;
+  /// Opens a regular file to read; never blocks on a FIFO; anything else is `invalid_file`, as is a
+  /// link that is refused.
+  virtual std::unique_ptr<File> open_read(const std::string& path,
+                                          Links links = Links::kFollow) = 0;
   /// Creates a new file to read and write; `must_be_new` refuses an existing one (target_exists),
   /// else it is truncated.
   virtual std::unique_ptr<File> create(const std::string& path, bool must_be_new) = 0;
+  /// Creates a new file to read and write that its owner alone may use (0600); an existing one is
+  /// `target_exists`.
+  virtual std::unique_ptr<File> create_private(const std::string& path) = 0;
+  /// Opens a file to read and write as it is, or creates it as create_private does. For locks.
+  virtual std::unique_ptr<File> open_or_create(const std::string& path) = 0;
   virtual bool exists(const std::string& path) = 0;
   virtual FileInfo stat(const std::string& path) = 0;  ///< no_file when it is not there
   virtual std::vector<std::string> list(const std::string& directory) = 0;  ///< names, sorted
   virtual void make_directory(const std::string& path) = 0;                 ///< parents must exist
+  virtual void make_private_directory(const std::string& path) = 0;         ///< 0700
   virtual void sync_directory(const std::string& path) = 0;
   virtual void rename(const std::string& from, const std::string& to) = 0;  ///< replaces
   virtual void rename_noreplace(const std::string& from, const std::string& to) = 0;
+  /// Swaps two paths in one step; `no_exchange` where the file system cannot.
+  virtual void exchange(const std::string& a, const std::string& b) = 0;
   virtual void unlink(const std::string& path) = 0;
   virtual void remove_directory(const std::string& path) = 0;  ///< an empty one
+  virtual int64_t free_bytes(const std::string& directory) = 0;  ///< for this user
 };
 
 class Clock {
