@@ -7,6 +7,7 @@
 
 #include "engine/comm/endpoint.h"
 #include "engine/trainer/flops.h"
+#include "engine/trainer/layer_split.h"
 #include "engine/trainer/tensor_access.h"
 #include "kernels/base/error.h"
 #include "kernels/base/mutation.h"
@@ -81,22 +82,6 @@ double seed_divisor(int64_t sequence) {
   return static_cast<double>(std::bit_ceil(static_cast<uint64_t>(sequence)));
 }
 
-/// Layers of every virtual stage: the given counts, or equal runs.
-std::vector<std::pair<int64_t, int64_t>> split_layers(const Settings& settings) {
-  const LayoutConfig& layout = settings.layout;
-  const int64_t stages = layout.pipeline * layout.interleave, layers = settings.model.layers;
-  std::vector<std::pair<int64_t, int64_t>> runs;
-  int64_t first = 0;
-  for (int64_t stage = 0; stage < stages; ++stage) {
-    const int64_t count = layout.stage_layers.empty()
-                              ? (stage + 1) * layers / stages - stage * layers / stages
-                              : layout.stage_layers[static_cast<size_t>(stage)];
-    runs.emplace_back(first, count);
-    first += count;
-  }
-  return runs;
-}
-
 }  // namespace
 
 Rank::Rank(const Settings& settings, Fabric& fabric, const Place& place, Clock& clock,
@@ -139,7 +124,7 @@ void Rank::build_groups(Fabric&) {
 
 void Rank::build_stages() {
   const LayoutConfig& layout = settings_.layout;
-  const auto runs = split_layers(settings_);
+  const auto runs = split_layers(settings_.model, layout);
   const auto stages = static_cast<int64_t>(runs.size());
   for (int64_t chunk = 0; chunk < layout.interleave; ++chunk) {
     const int64_t index = chunk * layout.pipeline + at_.pipeline;
@@ -302,6 +287,18 @@ void Rank::draw_weights() {
     }
   }
   masters_changed();
+}
+
+void Rank::resume(int64_t updates, const std::optional<LossScale::State>& scale) {
+  applied_ = updates;
+  optimizer_->set_updates(updates);
+  loss_scale_.restart();
+  if (scale) loss_scale_.restore(*scale);
+}
+
+void Rank::restart() {
+  optimizer_->reset();
+  resume(0, std::nullopt);
 }
 
 void Rank::masters_changed() {
