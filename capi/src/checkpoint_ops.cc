@@ -48,7 +48,7 @@ int32_t plait_checkpoint_export_hf(const plait_checkpoint* checkpoint, const pla
     const plait::ExportConfig keys =
         plait::make_export(plait::copy_config_or_default(options, "options"));
     const std::string target = plait::text_argument(directory, "directory");
-    auto body = [source = held.ref(), keys, target](plait::Operation& operation) {
+    auto body = [source = held.ref(), keys, target](plait::AsyncOperation& operation) {
       plait::HfExportOptions run;
       run.dtype = keys.dtype;
       run.max_shard_bytes = keys.max_shard_bytes;

@@ -100,7 +100,7 @@ int32_t plait_tokenizer_encode_file(const plait_tokenizer* tokenizer, const plai
     const plait::EncodeFileOptions encode = encode_options(config);
     if (encode.is_special) held->value->require_special();
     auto body = [tokenizer = held->value, encode, from, to,
-                 &env = held->context->env](plait::Operation& operation) {
+                 &env = held->context->env](plait::AsyncOperation& operation) {
       plait::EncodeFileOptions run = encode;
       run.progress = [&](int64_t done, int64_t total) { operation.set_progress(done, total); };
       run.cancel = &operation.cancel_flag();

@@ -16,9 +16,9 @@
 #include "engine/data/sampler.h"
 #include "engine/trainer/batch.h"
 #include "engine/trainer/metrics.h"
+#include "kernels/base/async_operation.h"
 #include "kernels/base/env.h"
 #include "kernels/base/log.h"
-#include "kernels/base/operation.h"
 #include "kernels/base/tensor.h"
 #include "kernels/device/thread_pool.h"
 
@@ -109,10 +109,10 @@ class Engine {
   /// Snapshots the state and writes it as a new step of `root`; returns after the snapshot, the
   /// operation ends when the step is durable, alike in every process. `max_staged` 0 returns after
   /// that. Its report: path, step, sequence, bytes, seconds; or that it was skipped (on_busy).
-  virtual std::shared_ptr<Operation> save(const std::string& root, int64_t timeout_ms) = 0;
-  /// Takes the state of a checkpoint (a root or one step, of any layout), or the weights of a Hugging
-  /// Face directory. JSON report: path, step, what was skipped and why, warnings. On error the state
-  /// is unchanged; where it could not be kept so, the engine is lost.
+  virtual std::shared_ptr<AsyncOperation> save(const std::string& root, int64_t timeout_ms) = 0;
+  /// Takes the state of a checkpoint (a root or one step, of any layout), or the weights of a
+  /// Hugging Face directory. JSON report: path, step, what was skipped and why, warnings. On error
+  /// the state is unchanged; where it could not be kept so, the engine is lost.
   virtual std::string load(const std::string& path, int64_t timeout_ms) = 0;
 
   virtual void request_stop() = 0;  ///< any thread, also a signal handler
