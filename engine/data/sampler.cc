@@ -211,7 +211,7 @@ BlendState Dataset::state_at(int64_t ordinal) const {
   return blend_.state();
 }
 
-void Dataset::seek(const BlendState& state) {
+void Dataset::seek(const BlendState& state) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   blend_.seek(state);
 }

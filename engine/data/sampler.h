@@ -101,7 +101,7 @@ class Dataset {
   /// Draws of each set before sample `ordinal` of the run: what a checkpoint stores.
   BlendState state_at(int64_t ordinal) const;
   /// Makes the position of a checkpoint reachable without a replay; not needed for right results.
-  void seek(const BlendState& state);
+  void seek(const BlendState& state) const;
 
  private:
   explicit Dataset(const DataOptions& options, const std::vector<double>& weights)

@@ -4,6 +4,13 @@
 
 namespace plait {
 
+void LossScale::restore(const State& state) {
+  if (!options_.is_dynamic) return;
+  scale_ = std::clamp(state.scale, options_.minimum, options_.maximum);
+  good_ = state.good_steps;
+  hysteresis_ = state.hysteresis_left;
+}
+
 void LossScale::clean_step() {
   if (!options_.is_dynamic || ++good_ < options_.window) return;
   scale_ = std::min(2.0 * scale_, options_.maximum);

@@ -109,6 +109,7 @@ class Optimizer {
   /// Updates that a logical tensor has had.
   int64_t updates(int64_t tensor) const { return updates_[static_cast<size_t>(tensor)]; }
   void set_updates(int64_t tensor, int64_t count) { updates_[static_cast<size_t>(tensor)] = count; }
+  void set_updates(int64_t count) { updates_.assign(updates_.size(), count); }  ///< of all tensors
 
   /// After masters were written: weights ← round(masters), on every δ.
   void masters_changed(OpContext& context);

@@ -1,9 +1,11 @@
-// What a run is beside its tensors, as a checkpoint holds it: progress, loss scale, randomness, data
-// position, configuration, numerics, properties; and what of it a resume may change.
+// What a run is beside its tensors, as a checkpoint holds it: progress, loss scale, randomness,
+// data position, configuration, numerics, properties; and what of it a resume may change.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/format/manifest.h"
@@ -30,6 +32,22 @@ Manifest describe_run(const Config& config, const Settings& settings, const RunP
 /// flags, revision of the kernels.
 std::string numerics_text(const Settings& settings, const std::string& isa);
 
+/// Weight decay applies to matrices and embeddings alone: the two groups of a manifest.
+inline constexpr int kDecayGroup = 0, kNoDecayGroup = 1;
+
+/// The state of the file that serves a run which keeps `kind`: weights come from the master, or
+/// else from the parameter, whose type is widened. Null: the file has none.
+const TensorState* stored_state(const Manifest& file, int64_t tensor, StateKind kind);
+
+/// Whether checkpoint.allow_change names the key or a group that it belongs to.
+bool may_change(const CheckpointConfig& checkpoint, std::string_view key);
+
+/// Compares order and parts of training data, positions left out. `dataset_changed` with all that
+/// differs unless checkpoint.allow_change holds data; false: it differs and may. `paths`: of the
+/// run's parts, or none.
+bool compare_data(const SavedData& file, const SavedData& run, std::span<const std::string> paths,
+                  const CheckpointConfig& checkpoint);
+
 /// What a load does with a manifest of another run.
 struct ResumeDecision {
   std::vector<std::string> warnings;  ///< numerics that changed, and the like
@@ -38,7 +56,9 @@ struct ResumeDecision {
 /// Compares model, tensors, configuration (by each key's resume mark: same, ask unless named in
 /// checkpoint.allow_change, free), data and numerics. Throws `config_mismatch` with all differences
 /// (key, value of the file, value of the run), `dataset_changed`, `numerics_changed`,
-/// `weights_only`. `expected`: what describe_run says of this run.
+/// `weights_only`. `expected`: what describe_run says of this run; without data where no dataset is
+/// attached, whose comparison is then left to its attachment. A load of weights alone compares the
+/// model and nothing else.
 ResumeDecision compare_runs(const Manifest& file, const Manifest& expected, const Config& config,
                             const Settings& settings);
 
