@@ -1,8 +1,9 @@
-// Faults that the mutation test seeds to prove that the equivalence matrix sees them.
+// Faults that the mutation tests seed to prove that the equivalence matrix, and the simulation of
+// power losses, see them.
 //
 // A source asks at the place of a fault whether it is in force. In the library the answer is the
-// constant false, and nothing of the question is left in its code. The mutation test compiles the
-// sources that ask a second time, with PLAIT_MUTATIONS defined, and says which fault is in force.
+// constant false, and nothing of the question is left in its code. The mutation tests compile the
+// sources that ask a second time, with PLAIT_MUTATIONS defined, and say which fault is in force.
 #pragma once
 
 namespace plait {
@@ -40,6 +41,15 @@ enum class Mutation {
   kMessageKeySwapped,  ///< micro-batch and stage
   kForeignSliceSent,   ///< every tensor rank sends slice 0
   kCutStreamCutAgain,  ///< slices of rows that are the rank's own already
+  // What a save of a checkpoint makes durable, in its order.
+  kSkipSyncF1,  ///< data of a shard
+  kSkipSyncF2,  ///< index of a shard
+  kSkipSyncF3,  ///< manifest
+  kSkipSyncF4,  ///< names inside the step
+  kSkipSyncF5,  ///< name of the step
+  kSkipSyncF6,  ///< contents of LATEST
+  kSkipSyncF7,  ///< name of LATEST
+  kSkipSyncF8,  ///< names of what is about to be deleted
 };
 
 #ifdef PLAIT_MUTATIONS
