@@ -10,23 +10,28 @@
 
 namespace plait {
 
-/// An open file. Closed by the destructor. Any thread may pread; writers are one at a time.
+/// An open file. Closed by the destructor. Any thread may pread; writers are one at a time. No
+/// signal that the process handles has a visible effect. A file whose write, sync or close failed
+/// is dead: what it holds is unknown, and a later sync of it may claim too much.
 class File {
  public:
   virtual ~File() = default;
   /// Reads up to `bytes` at `offset`; returns the count, less only at the end of the file.
   virtual int64_t pread(void* data, int64_t bytes, int64_t offset) = 0;
-  /// Writes all of it or throws.
+  /// Writes all of it or throws. Past the process's limit for files it is `file_too_large` before
+  /// anything is written, so that the system sends no signal.
   virtual void pwrite(const void* data, int64_t bytes, int64_t offset) = 0;
-  virtual void sync() = 0;  ///< contents and size are durable after it
+  virtual void sync() = 0;       ///< contents and size are durable after it
   virtual void sync_data() = 0;  ///< likewise, times and the like left out (fdatasync)
   /// Asks for space for the first `bytes` bytes, which the size becomes; `no_space` comes here and
-  /// not from a later write. A file system that cannot do it is no error.
+  /// not from a later write. A file system that cannot do it is no error. Limits as for pwrite.
   virtual void allocate(int64_t bytes) = 0;
   /// Closes and throws what the system says to it; the destructor closes too, and says nothing.
   virtual void close() = 0;
   /// Locks of the open file, which end with it, held by any process. False at once when another
-  /// holds one that excludes this; true where the file system has no locks.
+  /// open file holds one that excludes this (a lock held before is then lost); true where the file
+  /// system has no locks. Some network file systems give an exclusive one only to files opened to
+  /// write, else `io_error`.
   virtual bool try_lock_shared() = 0;
   virtual bool try_lock_exclusive() = 0;
   virtual int64_t size() const = 0;
@@ -58,7 +63,8 @@ class Files {
   /// Creates a new file to read and write that its owner alone may use (0600); an existing one is
   /// `target_exists`.
   virtual std::unique_ptr<File> create_private(const std::string& path) = 0;
-  /// Opens a file to read and write as it is, or creates it as create_private does. For locks.
+  /// Opens a regular file to read and write as it is, or creates it as create_private does;
+  /// anything else, a link included, is `invalid_file`. For locks.
   virtual std::unique_ptr<File> open_or_create(const std::string& path) = 0;
   virtual bool exists(const std::string& path) = 0;
   virtual FileInfo stat(const std::string& path) = 0;  ///< no_file when it is not there
@@ -67,12 +73,15 @@ class Files {
   virtual void make_private_directory(const std::string& path) = 0;         ///< 0700
   virtual void sync_directory(const std::string& path) = 0;
   virtual void rename(const std::string& from, const std::string& to) = 0;  ///< replaces
+  /// An existing target, a link to nothing included, is `target_exists`. Where the file system
+  /// knows no such renaming this is a look and a plain rename: callers hold a lock of their own.
   virtual void rename_noreplace(const std::string& from, const std::string& to) = 0;
   /// Swaps two paths in one step; `no_exchange` where the file system cannot.
   virtual void exchange(const std::string& a, const std::string& b) = 0;
   virtual void unlink(const std::string& path) = 0;
   virtual void remove_directory(const std::string& path) = 0;  ///< an empty one
-  virtual int64_t free_bytes(const std::string& directory) = 0;  ///< for this user
+  /// For this user; the largest number where the file system has or tells no bound.
+  virtual int64_t free_bytes(const std::string& directory) = 0;
 };
 
 class Clock {

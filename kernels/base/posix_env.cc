@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -11,86 +12,28 @@
 
 #include "kernels/base/env.h"
 #include "kernels/base/error.h"
+#include "kernels/base/posix_file.h"
 
 namespace plait {
 namespace {
 
-class PosixFile final : public File {
- public:
-  /// Made before its descriptor: nothing may fail between the opening and `own`.
-  explicit PosixFile(std::string path) : path_(std::move(path)) {}
-  ~PosixFile() override {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  void own(int descriptor) { descriptor_ = descriptor; }
-  PosixFile(const PosixFile&) = delete;
-  PosixFile& operator=(const PosixFile&) = delete;
-
-  int64_t pread(void* data, int64_t bytes, int64_t offset) override {
-    int64_t done = 0;
-    while (done < bytes) {
-      const ssize_t got = ::pread(descriptor_, static_cast<char*>(data) + done,
-                                  static_cast<size_t>(bytes - done), offset + done);
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) throw errno_error(errno, "read", path_);
-      if (got == 0) break;
-      done += got;
-    }
-    return done;
-  }
-
-  void pwrite(const void* data, int64_t bytes, int64_t offset) override {
-    int64_t done = 0;
-    while (done < bytes) {
-      const ssize_t put = ::pwrite(descriptor_, static_cast<const char*>(data) + done,
-                                   static_cast<size_t>(bytes - done), offset + done);
-      if (put < 0 && errno == EINTR) continue;
-      if (put < 0) throw errno_error(errno, "write", path_);
-      done += put;
-    }
-  }
-
-  void sync() override {
-    if (::fsync(descriptor_) != 0) throw errno_error(errno, "sync", path_);
-  }
-
-  int64_t size() const override {
-    struct stat info {};
-    if (::fstat(descriptor_, &info) != 0) throw errno_error(errno, "stat", path_);
-    return info.st_size;
-  }
-
-  const std::string& path() const override { return path_; }
-
- private:
-  int descriptor_ = -1;
-  std::string path_;
-};
-
 class PosixFiles final : public Files {
  public:
-  std::unique_ptr<File> open_read(const std::string& path) override {
-    auto file = std::make_unique<PosixFile>(path);
-    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (descriptor < 0) throw errno_error(errno, "open", path);
-    file->own(descriptor);
-    struct stat info {};
-    if (::fstat(descriptor, &info) != 0) throw errno_error(errno, "stat", path);
-    if (!S_ISREG(info.st_mode))
-      throw Error("invalid_file", "not a regular file").with("path", path);
-    return file;
+  std::unique_ptr<File> open_read(const std::string& path, Links links) override {
+    const int flags = O_RDONLY | (links == Links::kRefuse ? O_NOFOLLOW : 0);
+    return open_regular(path, flags, "open");
   }
 
   std::unique_ptr<File> create(const std::string& path, bool must_be_new) override {
-    const int flags = O_RDWR | O_CREAT | O_CLOEXEC | (must_be_new ? O_EXCL : O_TRUNC);
-    auto file = std::make_unique<PosixFile>(path);
-    const int descriptor = ::open(path.c_str(), flags, 0666);
-    if (descriptor < 0 && errno == EEXIST) {
-      throw Error("target_exists", "the file exists already").with("path", path);
-    }
-    if (descriptor < 0) throw errno_error(errno, "create", path);
-    file->own(descriptor);
-    return file;
+    return create_file(path, must_be_new ? O_EXCL : O_TRUNC, 0666);
+  }
+
+  std::unique_ptr<File> create_private(const std::string& path) override {
+    return create_file(path, O_EXCL | O_NOFOLLOW, 0600);
+  }
+
+  std::unique_ptr<File> open_or_create(const std::string& path) override {
+    return open_regular(path, O_RDWR | O_CREAT | O_NOFOLLOW, "create");
   }
 
   bool exists(const std::string& path) override {
@@ -125,16 +68,15 @@ class PosixFiles final : public Files {
     return names;
   }
 
-  void make_directory(const std::string& path) override {
-    if (::mkdir(path.c_str(), 0777) == 0) return;
-    if (errno == EEXIST) throw Error("target_exists", "the path exists already").with("path", path);
-    throw errno_error(errno, "make directory", path);
-  }
+  void make_directory(const std::string& path) override { make_with_mode(path, 0777); }
+
+  void make_private_directory(const std::string& path) override { make_with_mode(path, 0700); }
 
   void sync_directory(const std::string& path) override {
-    const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int descriptor =
+        uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
     if (descriptor < 0) throw errno_error(errno, "open directory", path);
-    const int result = ::fsync(descriptor);
+    const int result = uninterrupted([&] { return ::fsync(descriptor); });
     const int failure = errno;
     ::close(descriptor);
     if (result != 0) throw errno_error(failure, "sync directory", path);
@@ -146,8 +88,21 @@ class PosixFiles final : public Files {
 
   void rename_noreplace(const std::string& from, const std::string& to) override {
     if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return;
-    if (errno == EEXIST) throw Error("target_exists", "the path exists already").with("path", to);
-    throw errno_error(errno, "rename", to);
+    if (errno == EEXIST) throw target_exists(to);
+    if (errno != EINVAL && errno != ENOSYS) throw errno_error(errno, "rename", to);
+    struct stat info {};
+    if (::lstat(to.c_str(), &info) == 0) throw target_exists(to);
+    if (errno != ENOENT) throw errno_error(errno, "stat", to);
+    rename(from, to);
+  }
+
+  void exchange(const std::string& a, const std::string& b) override {
+    if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return;
+    const int failure = errno;
+    if (failure != EINVAL && failure != ENOSYS) throw errno_error(failure, "exchange", b);
+    throw Error("no_exchange", "the file system cannot swap two paths in one step")
+        .with("path", b)
+        .with("errno", failure);
   }
 
   void unlink(const std::string& path) override {
@@ -156,6 +111,52 @@ class PosixFiles final : public Files {
 
   void remove_directory(const std::string& path) override {
     if (::rmdir(path.c_str()) != 0) throw errno_error(errno, "remove directory", path);
+  }
+
+  int64_t free_bytes(const std::string& directory) override {
+    struct statvfs room {};
+    if (uninterrupted([&] { return ::statvfs(directory.c_str(), &room); }) != 0)
+      throw errno_error(errno, "free space", directory);
+    return available_bytes(room);
+  }
+
+ private:
+  static Error target_exists(const std::string& path) {
+    return Error("target_exists", "the path exists already").with("path", path);
+  }
+
+  /// Opening a FIFO does not block; it, a link that is refused, a directory, a socket and a device
+  /// are invalid_file.
+  static std::unique_ptr<File> open_regular(const std::string& path, int flags,
+                                            const char* operation) {
+    auto file = std::make_unique<PosixFile>(path);
+    flags |= O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+    const int descriptor = uninterrupted([&] { return ::open(path.c_str(), flags, 0600); });
+    const bool is_link = descriptor < 0 && errno == ELOOP && (flags & O_NOFOLLOW) != 0;
+    const bool is_other = descriptor < 0 && (errno == ENXIO || errno == EISDIR);
+    if (descriptor < 0 && !is_link && !is_other) throw errno_error(errno, operation, path);
+    file->own(descriptor);
+    struct stat info {};
+    if (descriptor >= 0 && ::fstat(descriptor, &info) != 0) throw errno_error(errno, "stat", path);
+    if (S_ISREG(info.st_mode)) return file;
+    throw Error("invalid_file", is_link ? "a symbolic link" : "not a regular file")
+        .with("path", path);
+  }
+
+  static std::unique_ptr<File> create_file(const std::string& path, int flags, mode_t mode) {
+    auto file = std::make_unique<PosixFile>(path);
+    flags |= O_RDWR | O_CREAT | O_CLOEXEC;
+    const int descriptor = uninterrupted([&] { return ::open(path.c_str(), flags, mode); });
+    if (descriptor < 0 && errno == EEXIST) throw target_exists(path);
+    if (descriptor < 0) throw errno_error(errno, "create", path);
+    file->own(descriptor);
+    return file;
+  }
+
+  static void make_with_mode(const std::string& path, mode_t mode) {
+    if (::mkdir(path.c_str(), mode) == 0) return;
+    if (errno == EEXIST) throw target_exists(path);
+    throw errno_error(errno, "make directory", path);
   }
 };
 

@@ -1,10 +1,11 @@
 // Files in memory, for tests of damaged contents and of faults in the middle of a run. A path is a
-// plain name; directories exist without being made.
+// plain name; directories exist without being made. There are no locks, and space has no end.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -48,6 +49,15 @@ class MemoryFile final : public File {
   }
 
   void sync() override {}
+  void sync_data() override {}
+  void allocate(int64_t bytes) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (content_->fails_writes) throw Error("no_space", "allocate failed").with("path", path_);
+    content_->bytes.resize(static_cast<size_t>(bytes));
+  }
+  void close() override {}
+  bool try_lock_shared() override { return true; }
+  bool try_lock_exclusive() override { return true; }
   int64_t size() const override {
     const std::lock_guard<std::mutex> lock(mutex_);
     return static_cast<int64_t>(content_->bytes.size());
@@ -78,7 +88,7 @@ class MemoryFiles final : public Files {
     return names;
   }
 
-  std::unique_ptr<File> open_read(const std::string& path) override {
+  std::unique_ptr<File> open_read(const std::string& path, Links = Links::kFollow) override {
     return std::make_unique<MemoryFile>(find(path), path, mutex_);
   }
   std::unique_ptr<File> create(const std::string& path, bool must_be_new) override {
@@ -87,12 +97,19 @@ class MemoryFiles final : public Files {
     contents_[path]->fails_writes = fails_new_files_;
     return open_read(path);
   }
+  std::unique_ptr<File> create_private(const std::string& path) override {
+    return create(path, true);
+  }
+  std::unique_ptr<File> open_or_create(const std::string& path) override {
+    return exists(path) ? open_read(path) : create(path, true);
+  }
   bool exists(const std::string& path) override { return contents_.count(path) != 0; }
   FileInfo stat(const std::string& path) override {
     return {FileInfo::Kind::kRegular, static_cast<int64_t>(find(path)->bytes.size())};
   }
   std::vector<std::string> list(const std::string&) override { return names(); }
   void make_directory(const std::string&) override {}
+  void make_private_directory(const std::string&) override {}
   void sync_directory(const std::string&) override {}
   void rename(const std::string& from, const std::string& to) override {
     const std::shared_ptr<MemoryContent> content = find(from);
@@ -103,11 +120,17 @@ class MemoryFiles final : public Files {
     if (exists(to)) throw Error("target_exists", "it exists").with("path", to);
     rename(from, to);
   }
+  void exchange(const std::string& a, const std::string& b) override {
+    find(a);
+    find(b);
+    contents_[a].swap(contents_[b]);
+  }
   void unlink(const std::string& path) override {
     find(path);
     contents_.erase(path);
   }
   void remove_directory(const std::string&) override {}
+  int64_t free_bytes(const std::string&) override { return std::numeric_limits<int64_t>::max(); }
 
  private:
   std::shared_ptr<MemoryContent> find(const std::string& path) {
