@@ -22,8 +22,8 @@ struct Feature {
 const Feature kFeatures[] = {
     {"cpu", true},          {"gpt2_tokenizer", true},
     {"hugging_face", true}, {"world", false},
-    {"checkpoint", false},  {"verify", false},
-    {"convert", false},     {"planner", false},
+    {"checkpoint", true},   {"verify", true},
+    {"convert", true},      {"planner", false},
     {"measure", false},     {"cuda", false},
     {"nccl", false},        {"mpi", false},
     {"dlpack", false},      {"quarantine", has_quarantine()},
