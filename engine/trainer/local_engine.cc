@@ -113,9 +113,15 @@ void LocalEngine::attach_dataset(std::string_view role, std::shared_ptr<const Da
   call.name = "engine_attach_dataset";
   call.value = std::string(role);
   if (dataset != nullptr) call.value += " " + std::to_string(dataset->fingerprint());
+  const bool is_resumed = role == "train" && dataset != nullptr && resumed_data_.has_value();
+  const auto prepare = [&] {
+    if (is_resumed) compare_resumed(*dataset);
+  };
+  call.prepare = prepare;
   call.part = [](int64_t) {};
   call.timeout_ms = timeout_ms;
   ranks_.run(call);
+  if (is_resumed) resumed_data_.reset();
   Rows& rows = role == "train" ? train_ : evaluate_;
   rows.dataset = std::move(dataset);
   if (rows.dataset == nullptr) return;

@@ -4,13 +4,16 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/trainer/engine.h"
 #include "engine/trainer/generator.h"
 #include "engine/trainer/host_rows.h"
+#include "engine/trainer/loader.h"
 #include "engine/trainer/rank_set.h"
+#include "engine/trainer/run_state.h"
 #include "engine/trainer/step_trace.h"
 #include "engine/trainer/straggler_watch.h"
 #include "engine/trainer/tensor_access.h"
@@ -45,7 +48,7 @@ class LocalEngine final : public Engine {
                    void* data, int64_t bytes) override;
   void write_tensor(std::string_view name, TensorKind kind, DType dtype, const void* data,
                     int64_t bytes, int64_t timeout_ms) override;
-  std::string load_weights(const std::string& directory, int64_t timeout_ms) override;
+  std::string load(const std::string& path, int64_t timeout_ms) override;
   void request_stop() override { ranks_.request_stop(); }
   void abort() override { ranks_.abort(); }
   void close(int64_t timeout_ms) override { ranks_.close(timeout_ms); }
@@ -56,7 +59,8 @@ class LocalEngine final : public Engine {
  private:
   /// Totals of the run. Guarded by mutex_.
   struct Totals {
-    int64_t step = 0, samples = 0, tokens = 0, skipped = 0;
+    int64_t step = 0, samples = 0, tokens = 0, skipped = 0, overflows = 0;
+    double lr = 0;  ///< of the last update
     double step_seconds = 0, forward_seconds = 0, backward_seconds = 0;
     double communication_seconds = 0, bubble_seconds = 0, optimizer_seconds = 0;
     int64_t replica_checks = 0, divergences = 0;
@@ -119,6 +123,14 @@ class LocalEngine final : public Engine {
   void note_paces(const Update& update);
   bool take_stop(bool is_agreed);
 
+  RunPosition position() const;
+  Manifest describe() const;
+  void give_up_load(const Loader& loader, int64_t limit_ms);
+  void take_loaded(const Loader& loader);
+  std::string load_report(const Loader& loader, const std::string& path) const;
+  void warn_of_load(const std::string& text) const;
+  void compare_resumed(const Dataset& dataset) const;
+
   void check_tensor(std::string_view name, DType dtype, const void* data, int64_t bytes,
                     int64_t* tensor) const;
   std::vector<float> collect(const TensorTerm& part, int64_t elements);
@@ -145,6 +157,13 @@ class LocalEngine final : public Engine {
   std::vector<RankTime> times_;      // by local rank
   std::vector<int64_t> local_data_;  // data coordinates of local ranks, ascending
   Rows train_, evaluate_;
+  /// Of a loaded run whose data is still to be compared with the dataset that is attached next.
+  struct ResumedData {
+    SavedData data;
+    int64_t samples = 0;
+  };
+  std::optional<ResumedData> resumed_data_;
+  bool is_fresh_ = true;  // the state is what the configuration draws
   std::vector<TensorEntry> entries_;
   std::map<std::string, std::string, std::less<>> fixed_reports_;
   std::vector<Generator> generators_;  // by local rank

@@ -1,12 +1,8 @@
-// Tensors, generation and weights from outside.
+// Tensors and generation.
 #include <algorithm>
-#include <cmath>
 
-#include "checkpoint/hf_directory.h"
 #include "engine/trainer/local_engine.h"
-#include "engine/trainer/model_facts.h"
 #include "kernels/base/error.h"
-#include "kernels/base/json_text.h"
 
 namespace plait {
 
@@ -107,6 +103,7 @@ void LocalEngine::write_tensor(std::string_view name, TensorKind kind, DType dty
   call.name = "engine_write_tensor";
   call.value = std::string(name) + " " + std::to_string(static_cast<int>(kind));
   call.timeout_ms = timeout_ms;
+  is_fresh_ = false;
   call.part = [this, tensor, kind, values](int64_t local) {
     plait::write_tensor(ranks_.rank(local), tensor, kind, values->data());
     ranks_.rank(local).masters_changed();
@@ -178,64 +175,6 @@ Outcome LocalEngine::generate(const int32_t* prompt, int64_t prompt_count, int64
   if (take_stop(request_.is_stopped)) return Outcome::kStopped;
   tokens->assign(request_.ids[0].begin() + prompt_count, request_.ids[0].end());
   return Outcome::kDone;
-}
-
-std::string LocalEngine::load_weights(const std::string& directory, int64_t timeout_ms) {
-  ranks_.check_usable();
-  check_no_pending("load");
-  std::unique_ptr<HfDirectory> source;
-  const auto values = std::make_shared<std::vector<std::vector<float>>>();
-  const std::vector<LogicalTensor>& tensors = ranks_.rank(0).tensors();
-  RankSet::Call call;
-  call.name = "checkpoint_load";
-  call.timeout_ms = timeout_ms;
-  // Read everything before anything changes: a file that fails half-way leaves the state as it was.
-  const auto prepare = [&] {
-    source = std::make_unique<HfDirectory>(HfDirectory::open(options_.env->files, directory));
-    source->check_matches(model_facts(settings_.model));
-    for (const LogicalTensor& tensor : tensors) {
-      values->emplace_back(static_cast<size_t>(tensor.shape.elements()));
-      source->read(tensor.name, Box::whole(tensor.shape), values->back().data());
-      if (!settings_.checkpoint.check_finite) continue;
-      for (size_t i = 0; i < values->back().size(); ++i) {
-        if (std::isfinite(values->back()[i])) continue;
-        throw Error("nonfinite_weights", "a weight is not finite")
-            .with("path", directory)
-            .with("tensor", tensor.name)
-            .with("index", i);
-      }
-    }
-  };
-  call.prepare = prepare;
-  call.part = [this, values](int64_t local) {
-    Rank& rank = ranks_.rank(local);
-    for (size_t i = 0; i < values->size(); ++i) {
-      plait::write_tensor(rank, static_cast<int64_t>(i), TensorKind::kMaster, (*values)[i].data());
-    }
-    rank.reset_optimizer();
-    rank.masters_changed();
-  };
-  ranks_.run(call);
-  {
-    const std::lock_guard lock(mutex_);
-    totals_ = {};
-  }
-  JsonArray warnings;
-  for (const std::string& warning : source->warnings()) {
-    warnings.add(json_string(warning));
-    if (options_.log == nullptr) continue;
-    options_.log->write(LogLevel::kWarning, static_cast<int32_t>(ranks_.rank(0).rank()),
-                        "checkpoint", warning);
-  }
-  return JsonObject()
-      .field("path", directory)
-      .field("format", "huggingface")
-      .field("weights_only", true)
-      .field("tensors", tensors.size())
-      .field("files", source->file_count())
-      .field("bytes", source->data_bytes())
-      .raw("warnings", warnings.text())
-      .text();
 }
 
 }  // namespace plait

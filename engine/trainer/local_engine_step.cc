@@ -193,6 +193,7 @@ Outcome LocalEngine::step(const Batch* batch, int64_t timeout_ms, Metrics* metri
   };
   call.prepare = prepare;
   call.part = [this](int64_t local) { run_gradients(ranks_.rank(local), local, ListPart::kWhole); };
+  is_fresh_ = false;
   try {
     ranks_.run(call);
   } catch (...) {
@@ -267,6 +268,7 @@ Outcome LocalEngine::optimizer_step(int64_t timeout_ms, Metrics* metrics) {
   call.value = std::to_string(totals_.step);
   call.timeout_ms = timeout_ms;
   call.part = [this](int64_t local) { run_gradients(ranks_.rank(local), local, ListPart::kClose); };
+  is_fresh_ = false;
   ranks_.run(call);
   pending_.sums = ranks_.rank(0).update().sums;
   return finish_update(metrics);
@@ -320,7 +322,11 @@ Outcome LocalEngine::end_update(const Update& update, Metrics* metrics) {
     ++totals_.step;
     totals_.samples += pending_.samples;
     totals_.tokens += pending_.tokens;
-    totals_.skipped += update.kind == Update::Kind::kSkipped ? 1 : 0;
+    const bool is_skipped = update.kind == Update::Kind::kSkipped;
+    totals_.skipped += is_skipped ? 1 : 0;
+    const bool is_scaled = settings_.precision.compute == DType::kFloat16;
+    totals_.overflows += is_skipped && is_scaled && update.sums.targets > 0 ? 1 : 0;
+    if (update.kind == Update::Kind::kApplied) totals_.lr = update.lr;
     totals_.forward_seconds += mean_seconds(&RankTime::forward_ns);
     totals_.backward_seconds += mean_seconds(&RankTime::backward_ns);
     totals_.communication_seconds += mean_seconds(&RankTime::communication_ns);

@@ -74,8 +74,11 @@ class Rank final : private StepHandler {
   void draw_weights();
   /// After masters were written: rounds, gathers and packs. Collective.
   void masters_changed();
-  /// After masters were replaced from outside a run: the state of a new run.
-  void reset_optimizer() { optimizer_->reset(); }
+  /// After masters and moments were replaced: goes on where a run was after so many updates. A loss
+  /// scale that the run had not starts anew.
+  void resume(int64_t updates, const std::optional<LossScale::State>& scale);
+  /// After masters were replaced from outside a run: moments, counts and loss scale of a new run.
+  void restart();
 
   /// Throws `argument` when a call of so many micro-batches does not fit the schedule or the
   /// buffers. Any thread.
@@ -106,6 +109,7 @@ class Rank final : private StepHandler {
   double gradient_factor(int64_t targets) const;
   float gradient_seed() const;  ///< S/N₀
   double loss_scale() const { return loss_scale_.scale(); }
+  const LossScale& scaler() const { return loss_scale_; }
   int64_t updates() const { return applied_; }
   LearningRate& learning_rate() { return learning_rate_; }
 
@@ -127,6 +131,7 @@ class Rank final : private StepHandler {
   const OperationRing& ring() const;
   const MemoryLedger& ledger() const { return device_->ledger(); }
   Device& device() { return *device_; }
+  const Device& device() const { return *device_; }
   /// Of a whole global batch.
   const ScheduleShape& shape() const { return shape_; }
   /// Of the last call with gradients.

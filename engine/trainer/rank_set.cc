@@ -223,10 +223,10 @@ void RankSet::agree(const Call& call) {
   try {
     if (call.prepare) (*call.prepare)();
   } catch (...) {
-    if (is_alone()) throw;
+    if (is_alone() || call.prepares_together) throw;
     failure = as_error(std::current_exception());
   }
-  if (is_alone()) return;
+  if (is_alone() || call.prepares_together) return;
   const std::string value = "=" + call.value;
   const std::string own = failure ? "!" + encode_error(*failure) : value + "\n" + call.rows;
   const int64_t limit = call.timeout_ms > 0 ? call.timeout_ms : stall_limit_ms();

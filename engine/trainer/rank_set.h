@@ -48,6 +48,9 @@ class RankSet {
     std::string value;  ///< one line; may stay empty where is_alone()
     std::string rows;   ///< digest of what this process supplies, compared as compare_rows does
     std::optional<FunctionRef<void()>> prepare;
+    /// `prepare` holds exchanges of its own under `name`, and ends alike in every process: nothing
+    /// is left to agree on.
+    bool prepares_together = false;
     /// After a deadline it may run on for a moment: what it names belongs to the engine or to it.
     std::function<void(int64_t local)> part;
     int64_t timeout_ms = -1;

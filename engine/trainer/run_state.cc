@@ -5,6 +5,7 @@
 #include "engine/model/logical_tensors.h"
 #include "engine/trainer/layer_split.h"
 #include "engine/trainer/state_map.h"
+#include "kernels/base/error.h"
 
 namespace plait {
 namespace {
@@ -43,31 +44,6 @@ std::vector<std::pair<std::string, std::string>> describe_config(const Config& c
   return pairs;
 }
 
-SavedData describe_data(uint64_t seed, int64_t samples, const Dataset* train) {
-  SavedData data;
-  data.order_version = kOrderVersion;
-  if (train == nullptr) {
-    data.order = "host";
-    data.seed = seed;
-    return data;
-  }
-  data.order = "feistel-tijdeman";
-  data.seed = train->options().seed;
-  const BlendState state = train->state_at(samples);
-  for (int64_t i = 0; i < train->sets(); ++i) {
-    SavedDataset part;
-    part.fingerprint = train->set(i).fingerprint();
-    part.tokens = static_cast<uint64_t>(train->set(i).tokens());
-    part.drawn = static_cast<uint64_t>(state.drawn[static_cast<size_t>(i)]);
-    part.weight = static_cast<uint64_t>(train->weight(i));
-    // Both products may pass 64 bits; their difference is small, so modulo 2^64 it is exact.
-    part.credit = static_cast<int64_t>(part.weight * static_cast<uint64_t>(state.ordinal) -
-                                       kOneSample * part.drawn);
-    data.parts.push_back(part);
-  }
-  return data;
-}
-
 std::vector<SavedGroup> describe_groups(const OptimizerConfig& optimizer) {
   SavedGroup group;
   group.algorithm = "adamw";
@@ -100,6 +76,48 @@ std::vector<SavedTensor> describe_tensors(const Settings& settings) {
 }
 
 }  // namespace
+
+SavedData describe_data(uint64_t seed, int64_t samples, const Dataset* train) {
+  SavedData data;
+  data.order_version = kOrderVersion;
+  if (train == nullptr) {
+    data.order = "host";
+    data.seed = seed;
+    return data;
+  }
+  data.order = "feistel-tijdeman";
+  data.seed = train->options().seed;
+  const BlendState state = train->state_at(samples);
+  for (int64_t i = 0; i < train->sets(); ++i) {
+    SavedDataset part;
+    part.fingerprint = train->set(i).fingerprint();
+    part.tokens = static_cast<uint64_t>(train->set(i).tokens());
+    part.drawn = static_cast<uint64_t>(state.drawn[static_cast<size_t>(i)]);
+    part.weight = static_cast<uint64_t>(train->weight(i));
+    // Both products may pass 64 bits; their difference is small, so modulo 2^64 it is exact.
+    part.credit = static_cast<int64_t>(part.weight * static_cast<uint64_t>(state.ordinal) -
+                                       kOneSample * part.drawn);
+    data.parts.push_back(part);
+  }
+  return data;
+}
+
+void seek_data(const Dataset& dataset, const SavedData& file, int64_t samples) {
+  BlendState state;
+  for (const SavedDataset& part : file.parts) {
+    state.drawn.push_back(static_cast<int64_t>(part.drawn));
+    state.ordinal += state.drawn.back();
+  }
+  try {
+    if (state.ordinal != samples) throw Error("argument", "another position");
+    dataset.seek(state);
+  } catch (const Error&) {
+    throw Error("invalid_field", "no run of this blend has drawn these counts")
+        .with("field", "data.parts.drawn")
+        .with("value", state.ordinal)
+        .with("limit", samples);
+  }
+}
 
 std::string numerics_text(const Settings& settings, const std::string& isa) {
   constexpr const char* kMatmul[] = {"native", "bf16x3", "tf32"};

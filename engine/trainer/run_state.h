@@ -28,6 +28,13 @@ struct RunPosition {
 Manifest describe_run(const Config& config, const Settings& settings, const RunPosition& position,
                       const Dataset* train, std::string numerics);
 
+/// Order, parts and position of training data, as describe_run says them.
+SavedData describe_data(uint64_t seed, int64_t samples, const Dataset* train);
+
+/// Brings the blend of `dataset` to the position of a file without a replay. `invalid_field` when
+/// no run of its weights has drawn these counts.
+void seek_data(const Dataset& dataset, const SavedData& file, int64_t samples);
+
 /// Canonical `key=value` lines: device, instruction set, dtypes, reduction, rounding and flush
 /// flags, revision of the kernels.
 std::string numerics_text(const Settings& settings, const std::string& isa);

@@ -55,7 +55,7 @@ OracleCase load_case(const std::string& name) {
 
 std::unique_ptr<TestEngine> make_engine(const OracleCase& oracle, const Config& config) {
   auto engine = std::make_unique<TestEngine>(config);
-  (*engine)->load_weights(oracle.directory, -1);
+  (*engine)->load(oracle.directory, -1);
   return engine;
 }
 

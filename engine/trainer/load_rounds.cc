@@ -1,0 +1,128 @@
+#include "engine/trainer/load_rounds.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "engine/comm/announcement.h"
+
+namespace plait {
+namespace {
+
+constexpr std::chrono::milliseconds kLookAtLoad{20};
+
+Error error_of_load(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return Error("no_memory", "the system has no memory left");
+  } catch (const std::exception& other) {
+    return Error("invariant", other.what());
+  }
+}
+
+}  // namespace
+
+LoadRounds::LoadRounds(RankSet& ranks, const EngineOptions& options, const char* name,
+                       int64_t limit_ms)
+    : ranks_(ranks),
+      options_(options),
+      name_(name),
+      limit_ms_(limit_ms),
+      deadline_ns_(options.env->clock.now_ns() + limit_ms * 1'000'000) {}
+
+std::vector<LoadAnswer> LoadRounds::run(const Work& work) {
+  const LoadAnswer own = answer(work);
+  if (ranks_.is_alone()) return {own};
+  try {
+    return tell(own);
+  } catch (const Error& error) {
+    if (!is_touched_) throw;
+    ranks_.abort();
+    throw Error(error).disposition(Disposition::kEngineLost);
+  }
+}
+
+LoadAnswer LoadRounds::answer(const Work& work) {
+  std::atomic<bool> is_cancelled{false};
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool is_done = false;
+  LoadAnswer own;
+  std::thread thread = start_library_thread([&] {
+    enter_library_thread("plait-load", false);
+    if (options_.hooks.start) options_.hooks.start("plait-load");
+    LoadAnswer found;
+    try {
+      found.text = work(is_cancelled);
+    } catch (...) {
+      found.error = error_of_load(std::current_exception());
+    }
+    if (options_.hooks.stop) options_.hooks.stop();
+    const std::lock_guard lock(mutex);
+    own = std::move(found);
+    is_done = true;
+    changed.notify_all();
+  });
+  {
+    std::unique_lock lock(mutex);
+    while (!is_done) {
+      changed.wait_for(lock, kLookAtLoad);
+      const bool is_late = options_.env->clock.now_ns() >= deadline_ns_;
+      if (is_late || ranks_.state() == EngineState::kLost) is_cancelled.store(true);
+    }
+  }
+  thread.join();
+  if (own.error && own.error->word() == "cancelled") own.error = stopped(*own.error);
+  return own;
+}
+
+/// Why a work was told to stop.
+Error LoadRounds::stopped(const Error& error) const {
+  if (ranks_.state() == EngineState::kLost) {
+    return Error("aborted", "the engine was aborted").subsystem("engine/trainer");
+  }
+  if (options_.env->clock.now_ns() < deadline_ns_) return error;
+  return Error("deadline", "the load did not end within its limit")
+      .with("phase", name_)
+      .with("limit_ms", limit_ms_)
+      .subsystem("engine/trainer");
+}
+
+/// Somebody else's work may end at the limit too: there is time left to say so.
+std::vector<LoadAnswer> LoadRounds::tell(const LoadAnswer& own) {
+  const int64_t left_ms = (deadline_ns_ - options_.env->clock.now_ns()) / 1'000'000;
+  const int64_t control_ms = ranks_.world().options().control_ms;
+  const std::string value = own.error ? "!" + encode_error(*own.error) : "+" + own.text;
+  std::vector<LoadAnswer> answers;
+  for (const std::string& text :
+       ranks_.world().exchange(name_, value, std::max(left_ms, control_ms))) {
+    LoadAnswer& answer = answers.emplace_back();
+    const char mark = text.empty() ? '\0' : text[0];
+    if (mark == '+') {
+      answer.text = text.substr(1);
+      continue;
+    }
+    Error error("invariant", "a process failed and could not say why");
+    if (mark == '!') decode_error(std::string_view(text).substr(1), &error);
+    answer.error = std::move(error);
+  }
+  return answers;
+}
+
+const Error* first_error(const std::vector<LoadAnswer>& answers, bool (*is_final)(const Error&)) {
+  const Error* first = nullptr;
+  for (const LoadAnswer& answer : answers) {
+    if (!answer.error) continue;
+    if (is_final(*answer.error)) return &*answer.error;
+    if (first == nullptr) first = &*answer.error;
+  }
+  return first;
+}
+
+}  // namespace plait

@@ -1,0 +1,54 @@
+// The rounds in which the processes of a world go through a load: each does its work, tells all
+// what came of it, and all decide alike from the same answers.
+//
+// Thread: the one of the call, inside RankSet::Call::prepare.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/trainer/rank_set.h"
+#include "kernels/base/error.h"
+#include "kernels/base/function_ref.h"
+
+namespace plait {
+
+/// What a process brought to a round.
+struct LoadAnswer {
+  std::optional<Error> error;
+  std::string text;  ///< any bytes
+};
+
+class LoadRounds {
+ public:
+  /// `name`: of the call, which other processes must be in too. `options` and `ranks` are borrowed.
+  LoadRounds(RankSet& ranks, const EngineOptions& options, const char* name, int64_t limit_ms);
+
+  using Work = FunctionRef<std::string(const std::atomic<bool>& is_cancelled)>;
+  /// Does the work on a library thread, which is told to stop when the time is over or the engine
+  /// lost, and gives its text or error to all. Answers by peer. Throws when the world fails.
+  std::vector<LoadAnswer> run(const Work& work);
+
+  /// From now on live state may not be what it was: a world that fails leaves the engine lost.
+  void touch() { is_touched_ = true; }
+  bool is_touched() const { return is_touched_; }
+
+ private:
+  LoadAnswer answer(const Work& work);
+  Error stopped(const Error& error) const;
+  std::vector<LoadAnswer> tell(const LoadAnswer& own);
+
+  RankSet& ranks_;
+  const EngineOptions& options_;
+  const char* name_;
+  int64_t limit_ms_, deadline_ns_;
+  bool is_touched_ = false;
+};
+
+/// The answers' errors, as all processes throw them: the first that is final, else the first.
+const Error* first_error(const std::vector<LoadAnswer>& answers, bool (*is_final)(const Error&));
+
+}  // namespace plait
