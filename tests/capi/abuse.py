@@ -15,7 +15,7 @@ HANDLES = ("context config plan group engine batch dataset tokenizer checkpoint 
 # Values under which a call gets as far as the parameter in question.
 TEXTS = {"key": "seed", "value": "1", "role": "train", "name": "tokens", "what": "all",
          "kind": "byte", "address": "host:1", "directory": "/nonexistent", "path": "/nonexistent",
-         "root": "/nonexistent", "input": "/nonexistent", "output": "/nonexistent", "text": "t"}
+         "root": "/nonexistent/root", "input": "/nonexistent", "output": "/nonexistent", "text": "t"}
 NUMBERS = {"api_version": "PLAIT_API_VERSION", "level": "3", "world": "1", "local_ranks": "1",
            "rank": "0", "index": "0", "scope": "1", "timeout_ms": "1000", "type": "1",
            "is_complete": "0", "is_full": "0", "kind": "1", "dtype": "1", "max_records": "1",

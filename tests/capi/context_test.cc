@@ -130,7 +130,6 @@ TEST_CASE("What is not built is refused by name", "[capi]") {
   host::Bytes bytes;
   CHECK(plait_group_measure(group, "all", -1, bytes.out(), err) == PLAIT_UNIMPLEMENTED);
   CHECK(err.message().find("feature=measure") != std::string::npos);
-  CHECK(plait_checkpoint_list(context, "x", bytes.out(), err) == PLAIT_UNIMPLEMENTED);
 }
 
 TEST_CASE("A group of one process needs no meeting", "[capi]") {
