@@ -1,10 +1,10 @@
-// The state of a rank as checkpoints see it: boxes of logical tensors that lie in contiguous runs of
-// the rank's flat buffers, and which of them this rank writes.
+// The state of a rank as checkpoints see it: boxes of logical tensors that lie in contiguous runs
+// of the rank's flat buffers, and which of them this rank writes.
 //
 // Runs are float32: masters (the weights themselves where weights are float32) and both moments. Of
 // values that several ranks hold, one owns: the lowest tensor coordinate and the first stage that
-// hold the box; among data coordinates that all hold it, the walk of `assign_replicas` over (tensor,
-// kind, first of the box). Every rank computes the same answer alone.
+// hold the box; among data coordinates that all hold it, the walk of `assign_replicas` over
+// (tensor, kind, first of the box). Every rank computes the same answer alone.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +35,10 @@ SortedTensors sorted_tensors(const std::vector<LogicalTensor>& tensors);
 /// All pieces of the rank by (tensor, kind, first of the box). `weights_only`: no moments. The
 /// addresses stay as long as the rank.
 std::vector<StatePiece> state_pieces(Rank& rank, const SortedTensors& sorted, bool weights_only);
+
+/// Proves that the weights that passes compute with are the rounded masters, as far as both lie on
+/// this rank; throws `invariant` naming the tensor. On the rank's thread.
+void check_rounding(Rank& rank);
 
 /// The kind under which a run keeps its weights: param where weights are float32, else master.
 StateKind weight_kind(DType compute);
