@@ -135,9 +135,11 @@ expect 5 'DATA_LOSS: dataset_truncated: ' "half a token, decoded" tokenize odd o
 [ ! -e o ]
 judge $? "a failed command leaves no file"
 expect 1 'OUT_OF_RANGE: nonfinite_loss' "a run that blows up" train config.json --set optimizer.lr=1e30 --set optimizer.clip_grad_norm=0 --quiet
-expect 1 'UNIMPLEMENTED: not_built: .*feature=checkpoint' "checkpoints are refused by name" train config.json --set run.checkpoint=root
-[ "$(ls)" = "$(ls | grep -v root)" ]
-judge $? "nothing was made of the refused checkpoint"
+expect 2 'INVALID_ARGUMENT: argument: run.save_every needs' "saving needs a root" train config.json --set run.save_every=5
+expect 2 'NOT_FOUND: no_file: .*path=nowhere .*key=run.checkpoint' "a root without a parent" train config.json --set run.checkpoint=nowhere/root
+expect 2 'NOT_FOUND: no_checkpoint: .*path=nowhere' "--resume without a checkpoint" train config.json --resume --set run.checkpoint=nowhere
+[ ! -e nowhere ]
+judge $? "nothing is made of a refused root"
 run train config.json --set run.steps=3 --quiet --metrics one && run train config.json --set run.steps=3 --quiet \
   --metrics two --set layout.data=2 --set layout.zero=1 &&
   check 'a, b = [[l["loss"] for l in map(json.loads, open(f)) if "loss" in l] for f in ("one", "two")]; assert len(a) == 3 and all(abs(x / y - 1) < 1e-3 for x, y in zip(a, b))'
