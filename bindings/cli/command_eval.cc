@@ -11,13 +11,15 @@ namespace plait::cli {
 int run_eval(Host& host) {
   const Context context = open_context(host);
   const Config config = make_config(host, context);
+  prefer_weights_only(config);
   if (host.options.is_print_config) return print_config(host, config), kExitDone;
   call([&](plait_error** err) { return plait_config_check(config.get(), err); });
   const Place place = find_place(host, config);
   const Group group = make_group(context, config, place);
   const Dataset held_out = open_dataset(context, config, "evaluate");
   MetricsLines lines(host, place.rank != 0);
-  const Engine engine = make_engine(host, group, config);
+  const Engine engine = make_engine(group, config);
+  load_state(engine, host.options.load_path);
   attach(engine, "evaluate", held_out);
   drain_logs(host, context);
 

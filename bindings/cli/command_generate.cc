@@ -9,6 +9,7 @@ namespace plait::cli {
 int run_generate(Host& host) {
   const Context context = open_context(host);
   const Config config = make_config(host, context);
+  prefer_weights_only(config);
   // Nothing is trained: the smallest batch that fits the layout will do where none is given.
   if (get_text(config, "train.global_batch").empty()) {
     const std::string rows = get_text(config, "layout.micro_batch");
@@ -22,7 +23,8 @@ int run_generate(Host& host) {
   const std::vector<int32_t> prompt = encode(tokenizer, host.options.prompt);
   if (prompt.empty()) throw usage_failure("--prompt needs a text to begin with");
   const Group group = make_group(context, config, find_place(host, config));
-  const Engine engine = make_engine(host, group, config);
+  const Engine engine = make_engine(group, config);
+  load_state(engine, host.options.load_path);
   drain_logs(host, context);
 
   if (host.stop.is_requested()) return kExitStopped;

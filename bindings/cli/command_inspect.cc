@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "bindings/cli/checkpoint_tables.h"
 #include "bindings/cli/commands.h"
 #include "bindings/cli/describe.h"
 #include "bindings/cli/operation.h"
@@ -17,90 +17,111 @@
 namespace plait::cli {
 namespace {
 
-Checkpoint open_checkpoint(const Context& context, const std::string& path) {
-  return make<Checkpoint>([&](plait_checkpoint** out, plait_error** err) {
-    return plait_checkpoint_open(context.get(), path.c_str(), out, err);
-  });
-}
-
-void print_inspection(Host& host, const std::string& report) {
-  const auto fields = nlohmann::ordered_json::parse(report);
-  for (const auto& [name, value] : fields.items()) {
-    if (value.is_object()) {
-      for (const auto& [key, inner] : value.items()) {
-        const std::string text = inner.is_string() ? inner.get<std::string>() : inner.dump();
-        host.print(key + "  " + text);
-      }
-    } else if (value.is_array()) {
-      for (const auto& item : value) {
-        host.print(name + "  " + (item.is_string() ? item.get<std::string>() : item.dump()));
-      }
-    } else {
-      host.print(name + "  " + (value.is_string() ? value.get<std::string>() : value.dump()));
-    }
-  }
-}
-
-int inspect_checkpoint(Host& host, const Context& context) {
-  const Checkpoint checkpoint = open_checkpoint(context, host.options.input);
-  const std::string report = make_text([&](plait_bytes** out, plait_error** err) {
+Report report_of(const Checkpoint& checkpoint) {
+  return Report::parse(make_text([&](plait_bytes** out, plait_error** err) {
     return plait_checkpoint_report(checkpoint.get(), out, err);
-  });
-  const std::vector<Entry> entries = tensors_of(checkpoint);
+  }));
+}
+
+/// The steps of a root first, then the newest that can be read; or what else the directory is.
+int inspect_checkpoint(Host& host, const Context& context) {
+  const Report listing = list_steps(context, host.options.input);
+  const bool is_root = !listing["steps"].empty() || !listing["bad"].empty();
+  if (is_root && host.options.is_json) host.print(listing.dump());
+  if (is_root && !host.options.is_json) print_listing(host, listing), host.print("");
+  const Checkpoint checkpoint = open_checkpoint(context, host.options.input);
+  const Report report = report_of(checkpoint);
+  const std::vector<Entry> entries = entries_of(checkpoint);
   if (host.options.is_json) {
-    host.print(report);
+    host.print(report.dump());
     for (const Entry& entry : entries) host.print(entry_json(entry));
     return kExitDone;
   }
-  print_inspection(host, report);
-  size_t width = 0;
-  int64_t parameters = 0;
-  for (const Entry& entry : entries) width = std::max(width, entry.name.size());
-  for (const Entry& entry : entries) {
-    host.print("  " + entry.name + std::string(width - entry.name.size() + 2, ' ') +
-               kind_name(entry.kind) + "  " + dtype_name(entry.dtype) + "  " +
-               shape_text(entry.shape));
-    if (entry.kind == PLAIT_KIND_PARAM) parameters += entry.elements;
-  }
-  host.print("parameters  " + counted(parameters));
+  print_report_table(host, report);
+  print_entries(host, entries);
   return kExitDone;
 }
 
-void print_difference(Host& host, const Entry& entry, const std::string& difference) {
-  host.print_json(JsonLine()
-                      .text("name", entry.name)
-                      .text("kind", kind_name(entry.kind))
-                      .text("difference", difference)
-                      .done());
-  host.print_human(entry.name + " (" + kind_name(entry.kind) + "): " + difference);
-}
+/// Two checkpoints side by side; counts what differs.
+class Comparison {
+ public:
+  Comparison(Host& host, const Context& context)
+      : host_(host),
+        first_(open_checkpoint(context, host.options.input)),
+        second_(open_checkpoint(context, host.options.diff_path)) {}
 
-/// Both sides in order of name and kind; exit code 1 when anything differs.
-int compare_checkpoints(Host& host, const Context& context) {
-  using Key = std::pair<std::string, int64_t>;
-  const Checkpoint first = open_checkpoint(context, host.options.input);
-  const Checkpoint second = open_checkpoint(context, host.options.diff_path);
-  std::map<Key, std::pair<const Entry*, const Entry*>> pairs;
-  const std::vector<Entry> left = tensors_of(first), right = tensors_of(second);
-  for (const Entry& entry : left) pairs[{entry.name, entry.kind}].first = &entry;
-  for (const Entry& entry : right) pairs[{entry.name, entry.kind}].second = &entry;
-  int64_t differing = 0;
-  for (const auto& [key, pair] : pairs) {
-    const auto [a, b] = pair;
+  /// In order of name and kind, properties last.
+  void compare_entries() {
+    using Key = std::pair<bool, std::pair<std::string, int64_t>>;
+    std::map<Key, std::pair<const Entry*, const Entry*>> pairs;
+    const std::vector<Entry> left = entries_of(first_), right = entries_of(second_);
+    const auto key = [](const Entry& entry) {
+      return Key(entry.kind == 0, {entry.name, entry.kind});
+    };
+    for (const Entry& entry : left) pairs[key(entry)].first = &entry;
+    for (const Entry& entry : right) pairs[key(entry)].second = &entry;
+    for (const auto& [name, pair] : pairs) compare_pair(pair.first, pair.second);
+  }
+
+  /// What a step holds beside tensors; a Hugging Face directory has none of it.
+  void compare_progress() {
+    const Report a = report_of(first_), b = report_of(second_);
+    for (const char* part : {"progress", "scaler", "random", "data"}) {
+      if (!a.contains(part) || !b.contains(part)) continue;
+      if (!a[part].is_object() || !b[part].is_object()) {
+        compare_values(part, a[part], b[part]);
+        continue;
+      }
+      for (const auto& [field, value] : a[part].items()) {
+        compare_values(std::string(part) + "." + field, value, b[part].value(field, Report()));
+      }
+    }
+  }
+
+  int end() const {
+    host_.print_json(
+        JsonLine().number("tensors", compared_).number("different", differing_).done());
+    host_.print_human(counted(compared_) + " tensors compared, " + counted(differing_) + " differ");
+    return differing_ == 0 ? kExitDone : kExitFailed;
+  }
+
+ private:
+  void compare_pair(const Entry* a, const Entry* b) {
+    const Entry& entry = a != nullptr ? *a : *b;
+    if (entry.kind != 0) ++compared_;
     std::string difference;
     if (a == nullptr || b == nullptr) {
-      difference = "only in " + (b == nullptr ? host.options.input : host.options.diff_path);
-    } else {
-      difference = first_difference(first, second, *a, *b);
+      difference = "only in " + (b == nullptr ? host_.options.input : host_.options.diff_path);
+    } else if (entry.kind != 0) {
+      difference = first_difference(first_, second_, *a, *b);
+    } else if (!is_same_property(*a, *b)) {
+      difference = property_text(*a) + " and " + property_text(*b);
     }
-    if (difference.empty()) continue;
-    ++differing;
-    print_difference(host, a != nullptr ? *a : *b, difference);
+    if (!difference.empty()) print(entry.name, kind_name(entry.kind), difference);
   }
-  const auto compared = static_cast<int64_t>(pairs.size());
-  host.print_json(JsonLine().number("tensors", compared).number("different", differing).done());
-  host.print_human(counted(compared) + " tensors compared, " + counted(differing) + " differ");
-  return differing == 0 ? kExitDone : kExitFailed;
+
+  void compare_values(const std::string& name, const Report& a, const Report& b) {
+    if (a != b) print(name, "run", a.dump() + " and " + b.dump());
+  }
+
+  void print(const std::string& name, const std::string& kind, const std::string& difference) {
+    ++differing_;
+    host_.print_json(
+        JsonLine().text("name", name).text("kind", kind).text("difference", difference).done());
+    host_.print_human(name + " (" + kind + "): " + difference);
+  }
+
+  Host& host_;
+  Checkpoint first_, second_;
+  int64_t compared_ = 0, differing_ = 0;
+};
+
+/// Exit code 1 when anything differs.
+int compare_checkpoints(Host& host, const Context& context) {
+  Comparison comparison(host, context);
+  comparison.compare_entries();
+  comparison.compare_progress();
+  return comparison.end();
 }
 
 struct TokenFacts {

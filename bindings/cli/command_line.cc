@@ -15,20 +15,23 @@ constexpr const char* kOverview =
     R"(plait trains GPT-style Transformers.
 
   plait tokenize IN OUT              text file to token file, and back
-  plait train CONFIG                 train up to run.steps
-  plait eval CONFIG --load DIR       loss and perplexity on the evaluation data
-  plait generate CONFIG --load DIR --prompt TEXT
+  plait train CONFIG                 train up to run.steps; --resume goes on from run.checkpoint
+  plait eval CONFIG --load PATH      loss and perplexity on the evaluation data
+  plait generate CONFIG --load PATH --prompt TEXT
                                      sampled text
   plait trace CONFIG                 a Chrome trace of a few steps, and the idle share
-  plait inspect PATH                 what a token file or a checkpoint holds
+  plait inspect PATH [--diff PATH]   what a token file or a checkpoint holds; what differs
+  plait verify PATH [--full]         checksums, coverage and digests of a checkpoint
+  plait convert reshard PATH ROOT    a checkpoint to another layout (--set layout.…)
+  plait convert import DIR ROOT      a Hugging Face directory to a checkpoint
   plait convert export PATH DIR      weights to a Hugging Face directory
   plait help keys [PREFIX]           the configuration keys
   plait help COMMAND                 the options of a command
 
-Also: verify, convert import, convert reshard, plan, measure-links.
+Also: plan, measure-links. A checkpoint PATH is a root, one step of it, or a Hugging Face directory.
 CONFIG is a JSON file of keys; --set key=value overrides it. Results go to stdout, all else
 to stderr. Exit codes: 0 done, 1 failed, 2 usage, 3 stopped on request, 4 a peer or the
-engine was lost, 5 damaged data, 130 second signal.)";
+engine was lost, 5 damaged checkpoint or data, 130 second signal.)";
 
 using Command = int (*)(Host& host);
 

@@ -93,7 +93,7 @@ int run_trace(Host& host) {
   const Group group = make_group(context, config, place);
   const Dataset train = open_dataset(context, config, "train");
   MetricsLines lines(host, true);
-  const Engine engine = make_engine(host, group, config);
+  const Engine engine = make_engine(group, config);
   attach(engine, "train", train);
   // What cannot be traced is refused before anything runs.
   begin_trace(engine, steps);

@@ -1,4 +1,4 @@
-// plait train: trains up to run.steps.
+// plait train: trains up to run.steps, saves, goes on from what was saved.
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -36,19 +36,31 @@ std::optional<Sample> prepare_sample(const Host& host, const Context& context,
   return sample;
 }
 
-/// Checkpoints are asked of the library before training starts: what it cannot do ends the run
-/// there, not at the first save.
-void check_checkpoints(const Host& host, const Context& context, const Config& config) {
+/// Mistakes about checkpoints that would cost training if they came out later.
+void check_checkpoints(const Host& host, const Config& config) {
   const std::string root = get_text(config, "run.checkpoint");
-  const bool is_saving = !root.empty() || get_integer(config, "run.save_every") > 0;
   if (host.options.is_resume && root.empty()) {
     throw usage_failure("--resume needs the key run.checkpoint, the checkpoint root");
   }
-  if (!is_saving) return;
-  const char* path = root.empty() ? "." : root.c_str();
-  make_text([&](plait_bytes** out, plait_error** err) {
-    return plait_checkpoint_list(context.get(), path, out, err);
-  });
+  if (get_integer(config, "run.save_every") > 0 && root.empty()) {
+    throw usage_failure("run.save_every needs the key run.checkpoint, the directory to save into");
+  }
+  if (!root.empty() && !host.options.is_resume) check_root(root);
+}
+
+/// What --resume or --load names into the engine.
+void load_start(Host& host, const Engine& engine, const Config& config, RunSaves* saves) {
+  const bool is_resume = host.options.is_resume;
+  const std::string path = is_resume ? get_text(config, "run.checkpoint") : host.options.load_path;
+  if (path.empty()) return;
+  const std::string report = load_state(engine, path);
+  const int64_t step = steps_so_far(engine);
+  if (is_resume) saves->note_saved(step);
+  host.print_json(JsonLine().number("step", step).raw("load", report).done());
+  const auto fields = nlohmann::json::parse(report);
+  const std::string taken = fields.value("directory", path);
+  host.note((is_resume ? "going on after step " : "starting after step ") + std::to_string(step) +
+            "  " + taken);
 }
 
 void print_sample(Host& host, const Engine& engine, const Sample& sample) {
@@ -91,6 +103,19 @@ void print_schedule(Host& host, const Engine& engine) {
   host.print(text + schedule["grid"].get<std::string>());
 }
 
+/// Everything after the last step. The exit code.
+int end_run(Host& host, const Context& context, const Engine& engine, const RunOutputs& outputs,
+            bool is_complete) {
+  outputs.progress->end();
+  const std::optional<Failure> failure = outputs.saves->finish(steps_so_far(engine));
+  drain_logs(host, context);
+  if (outputs.progress->has_steps()) outputs.progress->print_summary(report_of(engine, "kernels"));
+  if (!failure) return is_complete && !host.stop.is_requested() ? kExitDone : kExitStopped;
+  host.report(*failure);
+  host.note("plait: the last steps are not saved");
+  return failure->exit_code(true);
+}
+
 }  // namespace
 
 int run_train(Host& host) {
@@ -101,7 +126,7 @@ int run_train(Host& host) {
   plan.steps = get_integer(config, "run.steps");
   plan.evaluate_every = get_integer(config, "run.evaluate_every");
   plan.has_evaluation = has_evaluation_data(config);
-  check_checkpoints(host, context, config);
+  check_checkpoints(host, config);
   call([&](plait_error** err) { return plait_config_check(config.get(), err); });
   const Place place = find_place(host, config);
   const Group group = make_group(context, config, place);
@@ -110,24 +135,29 @@ int run_train(Host& host) {
   const Dataset held_out =
       plan.has_evaluation ? open_dataset(context, config, "evaluate") : nullptr;
   MetricsLines lines(host, place.rank != 0);
-  const Engine engine = make_engine(host, group, config);
+  const Engine engine = make_engine(group, config);
   if (host.options.is_print_schedule) return print_schedule(host, engine), kExitDone;
   attach(engine, "train", train);
   if (plan.has_evaluation) attach(engine, "evaluate", held_out);
+  RunSaves saves(host, engine, get_text(config, "run.checkpoint"),
+                 get_integer(config, "run.save_every"), place.rank != 0);
+  load_start(host, engine, config, &saves);
   drain_logs(host, context);
 
   host.is_started = true;
   lines.write(config_line(report_of(engine, "config")));
   RunProgress progress(host, plan.steps, get_integer(config, "run.log_every"));
-  const bool is_complete = run_steps(host, context, engine, plan, &lines, &progress);
-  progress.end();
-  progress.print_summary(report_of(engine, "kernels"));
-  if (is_complete && sample) print_sample(host, engine, *sample);
+  const RunOutputs outputs{&lines, &progress, &saves};
+  if (steps_so_far(engine) >= plan.steps) {
+    host.note("nothing is left to train: raise run.steps, which is " + std::to_string(plan.steps));
+  }
+  const bool is_complete = run_steps(host, context, engine, plan, outputs);
+  const int code = end_run(host, context, engine, outputs, is_complete);
+  if (code == kExitDone && sample) print_sample(host, engine, *sample);
   call([&](plait_error** err) { return plait_engine_close(engine.get(), -1, err); });
   drain_logs(host, context);
-  if (is_complete && !host.stop.is_requested()) return kExitDone;
-  host.note("plait: stopped on request");
-  return kExitStopped;
+  if (code == kExitStopped) host.note("plait: stopped on request");
+  return code;
 }
 
 }  // namespace plait::cli

@@ -1,6 +1,7 @@
 #include "bindings/cli/describe.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 
 #include "bindings/cli/text.h"
@@ -57,6 +58,22 @@ std::string value_text(const unsigned char* data, int64_t dtype, int64_t index) 
   }
 }
 
+std::string hex_text(uint64_t value) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+/// Row-major element `index` as "[3, 17]".
+std::string element_text(const std::vector<int64_t>& shape, int64_t index) {
+  std::vector<int64_t> place(shape.size());
+  for (size_t dim = shape.size(); dim-- > 0;) {
+    place[dim] = index % shape[dim];
+    index /= shape[dim];
+  }
+  return shape_text(place);
+}
+
 const unsigned char* map(const Checkpoint& checkpoint, const Entry& entry, int64_t* bytes) {
   const void* data = nullptr;
   call([&](plait_error** err) {
@@ -73,18 +90,29 @@ Entry entry_at(const Checkpoint& checkpoint, int64_t index) {
   call([&](plait_error** err) {
     return plait_checkpoint_entry_at(checkpoint.get(), index, &info, err);
   });
-  Entry entry{info.name, info.kind, info.dtype, info.elements, {}};
+  Entry entry;
+  entry.name = info.name;
+  entry.kind = info.kind;
+  entry.dtype = info.dtype;
+  entry.elements = info.elements;
+  entry.has_digest = (info.valid & PLAIT_ENTRY_DIGEST) != 0;
+  entry.digest = static_cast<uint64_t>(info.digest);
+  if ((info.valid & PLAIT_ENTRY_PROPERTY) != 0) {
+    entry.type = info.type;
+    entry.integer = info.integer;
+    entry.real = info.real;
+    entry.text = info.text;
+  }
   const int64_t shape[] = {info.shape0, info.shape1, info.shape2, info.shape3};
   for (int64_t i = 0; i < info.dims && i < 4; ++i) entry.shape.push_back(shape[i]);
   return entry;
 }
 
-std::vector<Entry> tensors_of(const Checkpoint& checkpoint) {
+std::vector<Entry> entries_of(const Checkpoint& checkpoint) {
   std::vector<Entry> entries;
   const int64_t count = plait_checkpoint_entry_count(checkpoint.get());
   for (int64_t i = 0; i < count; ++i) {
-    Entry entry = entry_at(checkpoint, i);
-    if (entry.kind != 0) entries.push_back(std::move(entry));
+    entries.push_back(entry_at(checkpoint, i));
   }
   return entries;
 }
@@ -123,14 +151,25 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return text + "]";
 }
 
+std::string property_text(const Entry& entry) {
+  if (entry.type == PLAIT_PROPERTY_INTEGER) return std::to_string(entry.integer);
+  return entry.type == PLAIT_PROPERTY_REAL ? json_number(entry.real) : json_text(entry.text);
+}
+
+bool is_same_property(const Entry& a, const Entry& b) {
+  return a.type == b.type && a.integer == b.integer && a.text == b.text &&
+         std::memcmp(&a.real, &b.real, sizeof a.real) == 0;
+}
+
 std::string entry_json(const Entry& entry) {
-  return JsonLine()
-      .text("name", entry.name)
-      .text("kind", kind_name(entry.kind))
-      .text("dtype", dtype_name(entry.dtype))
+  JsonLine line;
+  line.text("name", entry.name).text("kind", kind_name(entry.kind));
+  if (entry.kind == 0) return line.raw("value", property_text(entry)).done();
+  line.text("dtype", dtype_name(entry.dtype))
       .raw("shape", shape_text(entry.shape))
-      .number("elements", entry.elements)
-      .done();
+      .number("elements", entry.elements);
+  if (entry.has_digest) line.text("digest", hex_text(entry.digest));
+  return line.done();
 }
 
 std::string first_difference(const Checkpoint& first, const Checkpoint& second, const Entry& entry,
@@ -149,8 +188,8 @@ std::string first_difference(const Checkpoint& first, const Checkpoint& second, 
   int64_t place = 0;
   while (place < bytes && a[place] == b[place]) ++place;
   const int64_t index = place / element_bytes(entry.dtype);
-  return "element " + std::to_string(index) + ": " + value_text(a, entry.dtype, index) + " and " +
-         value_text(b, entry.dtype, index);
+  return "element " + element_text(entry.shape, index) + ": " + value_text(a, entry.dtype, index) +
+         " and " + value_text(b, entry.dtype, index);
 }
 
 }  // namespace plait::cli

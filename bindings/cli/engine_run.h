@@ -3,6 +3,7 @@
 
 #include "bindings/cli/metrics_lines.h"
 #include "bindings/cli/progress.h"
+#include "bindings/cli/saves.h"
 
 namespace plait::cli {
 
@@ -12,10 +13,20 @@ struct RunPlan {
   bool has_evaluation = false;
 };
 
-/// Steps the engine, which draws its own batches, up to plan.steps, and evaluates where the plan
-/// says. True when the run is complete, false when a stop was asked for.
+/// What a run tells of itself, and keeps.
+struct RunOutputs {
+  MetricsLines* lines = nullptr;
+  RunProgress* progress = nullptr;
+  RunSaves* saves = nullptr;
+};
+
+/// Steps the engine, which draws its own batches, up to plan.steps, and evaluates and saves where
+/// the plan says. True when the run is complete, false when a stop was asked for.
 bool run_steps(Host& host, const Context& context, const Engine& engine, const RunPlan& plan,
-               MetricsLines* lines, RunProgress* progress);
+               const RunOutputs& outputs);
+
+/// Steps that the state of the engine has behind it.
+int64_t steps_so_far(const Engine& engine);
 
 /// Evaluates the attached data; false when a stop was asked for, and then *metrics is not valid.
 bool evaluate(const Engine& engine, plait_metrics* metrics);

@@ -39,6 +39,14 @@ std::string bar(double share, int width) {
 
 std::string finish(Host& host, const Operation& operation, const std::string& label) {
   const Cancelling cancelling(&host.stop, operation.get());
+  return wait_for_end(host, operation, label);
+}
+
+bool has_ended(const Operation& operation) {
+  return progress_of(operation).state != PLAIT_OP_RUNNING;
+}
+
+std::string wait_for_end(Host& host, const Operation& operation, const std::string& label) {
   for (;;) {
     plait_error* error = nullptr;
     const int32_t code = plait_op_wait(operation.get(), kLookEveryMs, &error);

@@ -11,6 +11,12 @@ namespace plait::cli {
 /// Throws what the operation failed with; CANCELLED after a stop.
 std::string finish(Host& host, const Operation& operation, const std::string& label);
 
+/// The same without passing stops on: the work must end by itself.
+std::string wait_for_end(Host& host, const Operation& operation, const std::string& label);
+
+/// Whether it has ended, whatever its end.
+bool has_ended(const Operation& operation);
+
 /// A bar of `width` characters, `share` of it filled.
 std::string bar(double share, int width = 24);
 

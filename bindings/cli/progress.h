@@ -20,6 +20,7 @@ class RunProgress {
   /// Takes the bar away.
   void end();
 
+  bool has_steps() const { return steps_done_ > 0; }
   /// The summary on stdout; `kernels` is the engine's report of that name.
   void print_summary(const std::string& kernels) const;
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "bindings/cli/checkpoint_tables.h"
 #include "bindings/cli/text.h"
 
 namespace plait::cli {
@@ -49,15 +50,20 @@ Json keys_that_are_set(const Config& config) {
   }));
 }
 
-void load_model_keys(const Context& context, const Config& config, const std::string& directory) {
-  // What is no directory of weights is refused here, before anything is built on it.
-  make<Checkpoint>([&](plait_checkpoint** out, plait_error** err) {
-    return plait_checkpoint_open(context.get(), directory.c_str(), out, err);
-  });
+/// The model.* keys of what --load names. What is no checkpoint is refused here, before anything is
+/// built on it.
+void load_model_keys(const Context& context, const Config& config, const std::string& path) {
+  const Checkpoint checkpoint = open_checkpoint(context, path);
+  const Json report = Json::parse(make_text([&](plait_bytes** out, plait_error** err) {
+    return plait_checkpoint_report(checkpoint.get(), out, err);
+  }));
   const auto load = [&](const Config& into) {
-    call([&](plait_error** err) {
-      return plait_config_load_hf(into.get(), directory.c_str(), err);
-    });
+    for (const auto& [key, value] : report.at("model").items()) {
+      const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+      call([&, name = key](plait_error** err) {
+        return plait_config_set(into.get(), name.c_str(), text.c_str(), err);
+      });
+    }
   };
   const Config loaded = empty_config(context);
   load(loaded);
@@ -74,7 +80,7 @@ void load_model_keys(const Context& context, const Config& config, const std::st
     contradiction.add(key + ".loaded", got);
     is_contradicted = true;
   }
-  if (is_contradicted) throw std::move(contradiction).with("path", directory);
+  if (is_contradicted) throw std::move(contradiction).with("path", path);
   load(config);
 }
 
@@ -155,16 +161,23 @@ Group make_group(const Context& context, const Config& config, const Place& plac
   return group;
 }
 
-Engine make_engine(const Host& host, const Group& group, const Config& config) {
-  Engine engine = make<Engine>([&](plait_engine** out, plait_error** err) {
+Engine make_engine(const Group& group, const Config& config) {
+  return make<Engine>([&](plait_engine** out, plait_error** err) {
     return plait_engine_create(group.get(), config.get(), -1, out, err);
   });
-  if (!host.options.load_path.empty()) {
-    make_text([&](plait_bytes** out, plait_error** err) {
-      return plait_checkpoint_load(engine.get(), host.options.load_path.c_str(), -1, out, err);
-    });
-  }
-  return engine;
+}
+
+std::string load_state(const Engine& engine, const std::string& path) {
+  return make_text([&](plait_bytes** out, plait_error** err) {
+    return plait_checkpoint_load(engine.get(), path.c_str(), -1, out, err);
+  });
+}
+
+void prefer_weights_only(const Config& config) {
+  if (keys_that_are_set(config).contains("checkpoint.weights_only")) return;
+  call([&](plait_error** err) {
+    return plait_config_set(config.get(), "checkpoint.weights_only", "true", err);
+  });
 }
 
 Tokenizer open_tokenizer(const Host& host, const Context& context) {

@@ -8,9 +8,9 @@
 
 namespace plait::cli {
 
-/// The configuration that the user means: CONFIG, then --set, then the model.* keys of the
-/// directory of --load. A model key that CONFIG or --set gives and the directory contradicts is a
-/// usage failure naming all of them with both values.
+/// The configuration that the user means: CONFIG, then --set, then the model.* keys of what --load
+/// names. A model key that CONFIG or --set gives and that contradicts is a usage failure naming all
+/// of them with both values.
 Config make_config(const Host& host, const Context& context);
 
 /// Prints the complete configuration: a key a line, or one JSON line with --json.
@@ -25,8 +25,15 @@ Place find_place(const Host& host, const Config& config);
 /// The group of this process, joined to the others.
 Group make_group(const Context& context, const Config& config, const Place& place);
 
-/// The engine, with the weights of --load when that is given.
-Engine make_engine(const Host& host, const Group& group, const Config& config);
+/// The engine, its weights drawn from the seed.
+Engine make_engine(const Group& group, const Config& config);
+
+/// Takes the state of a checkpoint or the weights of a Hugging Face directory. JSON report.
+std::string load_state(const Engine& engine, const std::string& path);
+
+/// For commands that train nothing: takes the weights of a checkpoint alone, unless the user wants
+/// otherwise.
+void prefer_weights_only(const Config& config);
 
 /// The tokenizer of --tokenizer and --vocab.
 Tokenizer open_tokenizer(const Host& host, const Context& context);
