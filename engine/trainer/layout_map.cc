@@ -1,8 +1,6 @@
 #include "engine/trainer/layout_map.h"
 
-#include <algorithm>
 #include <string>
-#include <tuple>
 #include <unordered_map>
 
 #include "checkpoint/store/boxes.h"
@@ -66,10 +64,7 @@ class LayoutMap::Cutter {
       const Stage stage(declaring_options(map_.settings_, at_, chunk), *map_.device_);
       for (const auto& unit : stage.units()) cut_unit(*unit, kinds);
     }
-    std::sort(pieces_.begin(), pieces_.end(), [](const StatePiece& a, const StatePiece& b) {
-      return std::tie(a.tensor, a.kind, a.box.first) < std::tie(b.tensor, b.kind, b.box.first);
-    });
-    if (is_state_whole_ && layout_.data > 1) share_replicas();
+    settle_owners(&pieces_, is_state_whole_, layout_.data, at_.data);
     return std::move(pieces_);
   }
 
@@ -102,19 +97,6 @@ class LayoutMap::Cutter {
         piece.kind = kind;
         pieces_.push_back(piece);
       }
-    }
-  }
-
-  /// Every data coordinate holds all of it: each box is written by one.
-  void share_replicas() {
-    std::vector<int64_t> bytes, loads(static_cast<size_t>(layout_.data), 0);
-    for (const StatePiece& piece : pieces_) {
-      if (piece.is_owned) bytes.push_back(piece.box.elements() * dtype_size(DType::kFloat32));
-    }
-    const std::vector<int64_t> owners = assign_replicas(bytes, &loads);
-    auto owner = owners.begin();
-    for (StatePiece& piece : pieces_) {
-      if (piece.is_owned) piece.is_owned = *owner++ == at_.data;
     }
   }
 

@@ -55,20 +55,6 @@ void cut_place(Rank& rank, const TensorPlace& place, int64_t tensor,
   }
 }
 
-/// What every data coordinate holds whole is written by one of them.
-void share_out(const Rank& rank, std::vector<StatePiece>* pieces) {
-  std::vector<int64_t> bytes;
-  for (const StatePiece& piece : *pieces) {
-    if (piece.is_owned) bytes.push_back(piece.box.elements() * dtype_size(DType::kFloat32));
-  }
-  std::vector<int64_t> loads(static_cast<size_t>(rank.mesh().size(Axis::kData)), 0);
-  const std::vector<int64_t> writers = assign_replicas(bytes, &loads);
-  size_t next = 0;
-  for (StatePiece& piece : *pieces) {
-    if (piece.is_owned) piece.is_owned = writers[next++] == rank.at().data;
-  }
-}
-
 /// Weights of one logical tensor beside the masters that they are rounded from.
 struct RoundedSpan {
   int64_t tensor = 0;  // canonical
@@ -138,6 +124,24 @@ StateKind weight_kind(DType compute) {
   return compute == DType::kFloat32 ? StateKind::kParam : StateKind::kMaster;
 }
 
+void settle_owners(std::vector<StatePiece>* pieces, bool is_whole, int64_t coordinates,
+                   int64_t own) {
+  std::sort(pieces->begin(), pieces->end(), [](const StatePiece& a, const StatePiece& b) {
+    return std::tie(a.tensor, a.kind, a.box.first) < std::tie(b.tensor, b.kind, b.box.first);
+  });
+  if (!is_whole || coordinates == 1) return;
+  std::vector<int64_t> bytes;
+  for (const StatePiece& piece : *pieces) {
+    if (piece.is_owned) bytes.push_back(piece.box.elements() * dtype_size(DType::kFloat32));
+  }
+  std::vector<int64_t> loads(static_cast<size_t>(coordinates), 0);
+  const std::vector<int64_t> writers = assign_replicas(bytes, &loads);
+  size_t next = 0;
+  for (StatePiece& piece : *pieces) {
+    if (piece.is_owned) piece.is_owned = writers[next++] == own;
+  }
+}
+
 std::vector<StatePiece> state_pieces(Rank& rank, const SortedTensors& sorted, bool weights_only) {
   std::vector<StatePiece> pieces;
   bool is_whole = true;  // the ZeRO stage is one for all units
@@ -151,10 +155,7 @@ std::vector<StatePiece> state_pieces(Rank& rank, const SortedTensors& sorted, bo
                  rank.optimizer().state_range(place.chunk, place.unit).count == unit.elements();
     }
   }
-  std::sort(pieces.begin(), pieces.end(), [](const StatePiece& a, const StatePiece& b) {
-    return std::tie(a.tensor, a.kind, a.box.first) < std::tie(b.tensor, b.kind, b.box.first);
-  });
-  if (is_whole && rank.mesh().size(Axis::kData) > 1) share_out(rank, &pieces);
+  settle_owners(&pieces, is_whole, rank.mesh().size(Axis::kData), rank.at().data);
   return pieces;
 }
 

@@ -40,6 +40,12 @@ std::vector<StatePiece> state_pieces(Rank& rank, const SortedTensors& sorted, bo
 /// this rank; throws `invariant` naming the tensor. On the rank's thread.
 void check_rounding(Rank& rank);
 
+/// Sorts the pieces of a rank by (tensor, kind, first of the box). Where all `coordinates` of the
+/// data axis hold all of them (`is_whole`), each that is owned stays so on one of them only; `own`
+/// is the rank's.
+void settle_owners(std::vector<StatePiece>* pieces, bool is_whole, int64_t coordinates,
+                   int64_t own);
+
 /// The kind under which a run keeps its weights: param where weights are float32, else master.
 StateKind weight_kind(DType compute);
 
