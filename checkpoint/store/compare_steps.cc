@@ -54,7 +54,7 @@ std::string element_text(const char* data, DType dtype) {
   return "";
 }
 
-std::string index_text(const Shape& shape, int64_t element) {
+std::string place_text(const Shape& shape, int64_t element) {
   std::string text;
   for (int d = shape.dims() - 1; d >= 0; --d) {
     text = std::to_string(element % shape[d]) + (text.empty() ? "" : ",") + text;
@@ -136,7 +136,7 @@ void compare_values(const StatePair& pair, StateDifference difference,
         .with("kind", state_kind_name(pair.kind));
   }
   const int64_t element = place / size;
-  difference.where = index_text(pair.shape, range.first + element);
+  difference.where = place_text(pair.shape, range.first + element);
   difference.a = element_text(a.data() + element * size, pair.dtype);
   difference.b = element_text(b.data() + element * size, pair.dtype);
   out->push_back(std::move(difference));

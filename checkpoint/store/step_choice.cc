@@ -1,21 +1,18 @@
 #include <utility>
 
 #include "checkpoint/hf_directory.h"
+#include "checkpoint/store/root_files.h"
 #include "checkpoint/store/step_state.h"
 #include "kernels/base/json_text.h"
 
 namespace plait {
 namespace {
 
-/// The last part of a path, whatever slashes follow it.
-std::string last_name(std::string path) {
+bool is_step_directory(Files& files, std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path.substr(path.rfind('/') + 1);
-}
-
-bool is_step_directory(Files& files, const std::string& path) {
-  return parse_step_name(last_name(path)).has_value() ||
-         files.exists(join_path(path, kStepManifest));
+  const std::string name = last_name(path);
+  if (is_leftover_name(name)) return false;
+  return parse_step_name(name).has_value() || files.exists(join_path(path, RootNames::kManifest));
 }
 
 SkippedStep skipped_step(const std::string& name, const Error& error) {
@@ -74,7 +71,8 @@ bool is_native_checkpoint(Files& files, const std::string& path) {
   if (HfDirectory::is_one(files, path)) return false;
   if (is_step_directory(files, path)) return true;
   for (const std::string& name : files.list(path)) {
-    if (name == "LATEST" || name == "LOCK" || parse_step_name(name)) return true;
+    if (name == RootNames::kLatest || name == RootNames::kLock || parse_step_name(name))
+      return true;
   }
   return false;
 }

@@ -7,6 +7,7 @@
 #include "checkpoint/format/shard_header.h"
 #include "checkpoint/format/trailer.h"
 #include "checkpoint/store/boxes.h"
+#include "checkpoint/store/root_files.h"
 #include "checkpoint/store/step_state.h"
 
 namespace plait {
@@ -22,7 +23,7 @@ bool is_directory(Files& files, const std::string& path) {
 
 std::unique_ptr<File> open_manifest_file(Files& files, const std::string& directory) {
   try {
-    return files.open_read(join_path(directory, kStepManifest), Links::kRefuse);
+    return files.open_read(join_path(directory, RootNames::kManifest), Links::kRefuse);
   } catch (const Error& error) {
     if (error.word() != "no_file" && is_directory(files, directory)) throw;
   }
@@ -122,7 +123,7 @@ void require_coverage(const OpenStep& step, int64_t tensor, StateKind kind) {
   const bool is_twice = fault->kind == CoverageFault::Kind::kTwice;
   throw Error("invalid_field",
               is_twice ? "two slices hold the same elements" : "no slice holds an element")
-      .with("path", join_path(step.directory, kStepManifest))
+      .with("path", join_path(step.directory, RootNames::kManifest))
       .with("field", "slices")
       .with("tensor", saved.name)
       .with("kind", state_kind_name(kind))

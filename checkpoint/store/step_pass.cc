@@ -14,10 +14,19 @@ constexpr int64_t kPieceBytes = int64_t{256} << 10;  // hashed, copied and diges
 
 }  // namespace
 
-/// Of one slice after another.
 struct ShardPass::Hash {
   XXH3_state_t state;
 };
+
+ShardPass::ShardPass(const OpenStep& step, size_t file, std::span<const uint32_t> slices,
+                     bool reads_gaps)
+    : step_(step),
+      file_(file),
+      slices_(slices),
+      reads_gaps_(reads_gaps),
+      hash_(std::make_unique<Hash>()) {}
+
+ShardPass::~ShardPass() = default;
 
 char* PassContext::room(int64_t bytes) {
   if (bytes > buffer_bytes_) {
@@ -52,10 +61,8 @@ FileRange ShardPass::next_range(size_t* slice) const {
 }
 
 void ShardPass::run(File& shard, PassContext* context, SliceSink* sink) {
-  Hash hash;
   context_ = context;
   sink_ = sink;
-  hash_ = &hash;
   size_t planned = 0;
   while (planned < slices_.size() || reads_gaps_) {
     const FileRange all{kShardHeaderBytes, step_.manifest.files[file_].plt_bytes};

@@ -55,8 +55,8 @@ struct FileRange {
 /// no slice that is not named; `reads_gaps`: everything behind the header.
 class ShardPass {
  public:
-  ShardPass(const OpenStep& step, size_t file, std::span<const uint32_t> slices, bool reads_gaps)
-      : step_(step), file_(file), slices_(slices), reads_gaps_(reads_gaps) {}
+  ShardPass(const OpenStep& step, size_t file, std::span<const uint32_t> slices, bool reads_gaps);
+  ~ShardPass();
   void run(File& shard, PassContext* context, SliceSink* sink);
 
  private:
@@ -73,9 +73,9 @@ class ShardPass {
   bool reads_gaps_;
   PassContext* context_ = nullptr;
   SliceSink* sink_ = nullptr;
-  Hash* hash_ = nullptr;
-  size_t next_ = 0;       ///< in slices_: the one that is being read or comes next
-  bool is_whole_ = true;  ///< nothing of it was lost so far
+  std::unique_ptr<Hash> hash_;  ///< of one slice after another
+  size_t next_ = 0;             ///< in slices_: the one that is being read or comes next
+  bool is_whole_ = true;        ///< nothing of it was lost so far
 };
 
 }  // namespace plait

@@ -12,9 +12,6 @@
 
 namespace plait {
 
-inline constexpr char kStepManifest[] = "MANIFEST";
-inline constexpr char kStepInfo[] = "INFO.json";
-
 /// A slice by its place in the indexes.
 struct SliceRef {
   uint32_t file = 0;   ///< in OpenStep::indexes

@@ -5,7 +5,7 @@
 
 #include "checkpoint/format/digest.h"
 #include "checkpoint/format/shard_header.h"
-#include "checkpoint/store/boxes.h"
+#include "checkpoint/store/root_files.h"
 #include "checkpoint/store/step_pass.h"
 #include "checkpoint/store/step_state.h"
 
@@ -182,7 +182,7 @@ void verify_states(const OpenStep& step, const StateProofs& proofs, std::vector<
                         .with("kind", state_kind_name(proof.saved->kind))
                         .with("want", proof.saved->digest)
                         .with("got", proof.digest);
-      damage->push_back({kStepManifest, 0, error.message()});
+      damage->push_back({RootNames::kManifest, 0, error.message()});
     }
   }
 }
@@ -196,14 +196,14 @@ void verify_identity(const Manifest& manifest, std::vector<Damage>* damage) {
                       .with("field", field)
                       .with("want", hash_text(want))
                       .with("got", hash_text(got));
-    damage->push_back({kStepManifest, 0, error.message()});
+    damage->push_back({RootNames::kManifest, 0, error.message()});
   };
   compare("state_digest", sealed.state_digest, manifest.state_digest);
   compare("save_id", sealed.save_id, manifest.save_id);
 }
 
 void verify_names(const OpenStep& step, std::vector<Damage>* damage) {
-  std::vector<std::string> known = {kStepManifest, kStepInfo};
+  std::vector<std::string> known = {RootNames::kManifest, RootNames::kInfo};
   for (const SavedFile& file : step.manifest.files) {
     known.push_back(shard_name(file.ordinal));
     known.push_back(index_name(file.ordinal));

@@ -94,6 +94,11 @@ TEST_CASE("no step is an error, never an empty start") {
   refuse(directory.write("file", "text"));
   files.make_directory(directory.path("tmp-000000000001-00ff"));
   refuse(directory.path());
+  StoreRoot other;  // a step that was never committed is none, whole as it may be
+  const std::string step = other.add(1, 1);
+  files.rename(step, other.directory.path("tmp-000000000001-0123456789abcdef"));
+  refuse(other.directory.path());
+  refuse(other.directory.path("tmp-000000000001-0123456789abcdef"));
   directory.write("root/LOCK", "");
   require_error([&] { open_checkpoint(files, directory.path("root"), true); }, "no_checkpoint");
   CHECK(is_native_checkpoint(files, directory.path("root")));

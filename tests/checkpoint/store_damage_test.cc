@@ -1,10 +1,6 @@
 // Steps that are not well: every fault is found, and named where it is.
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cstring>
 #include <set>
 
 #include "checkpoint/format/shard_header.h"
@@ -17,27 +13,6 @@ namespace plait {
 namespace {
 
 using test::kIsSanitized;
-
-/// A small step in memory, and all of it as targets.
-struct DamagedStep {
-  MemoryFiles files;
-  Manifest manifest;
-  std::vector<StorePiece> pieces;
-
-  explicit DamagedStep(int64_t ranks = 3, uint64_t seed = 11) {
-    std::mt19937_64 random(seed);
-    const Manifest fields = store_manifest(store_tensors(), ranks);
-    pieces = store_pieces(fields, ranks, &random);
-    manifest = write_store(files, "step", fields, pieces);
-  }
-  std::string& bytes(const std::string& name) { return files.at("step/" + name).bytes; }
-  std::unique_ptr<StepReader> open() { return StepReader::open(files, "step"); }
-  void read_all(const StepReader& reader) {
-    std::vector<StorePiece> wanted = pieces;
-    std::vector<ReadTarget> targets = store_targets(&wanted);
-    reader.read(targets);
-  }
-};
 
 void flip_bit(std::string* bytes, int64_t bit) {
   (*bytes)[static_cast<size_t>(bit / 8)] ^= static_cast<char>(1 << (bit % 8));
@@ -62,15 +37,8 @@ bool is_refusal(const std::string& word) {
   return kWords.count(word) == 1;
 }
 
-/// Copies a step in memory to a directory of the running system.
-void put_on_disk(MemoryFiles& files, const TempDirectory& directory, const std::string& name) {
-  for (const std::string& path : files.names()) {
-    if (path.rfind("step/", 0) == 0) directory.write(name + path.substr(4), files.at(path).bytes);
-  }
-}
-
 TEST_CASE("every bit of MANIFEST and of an index is found when it is flipped") {
-  DamagedStep step;
+  MemoryStep step;
   std::vector<std::string> names = {"MANIFEST"};
   for (const SavedFile& file : step.manifest.files) names.push_back(index_name(file.ordinal));
   for (const std::string& name : names) {
@@ -88,7 +56,7 @@ TEST_CASE("every bit of MANIFEST and of an index is found when it is flipped") {
 }
 
 TEST_CASE("MANIFEST and an index are refused at every shorter length, and a longer one") {
-  DamagedStep step;
+  MemoryStep step;
   for (const std::string& name : {std::string("MANIFEST"), index_name(0)}) {
     std::string& bytes = step.bytes(name);
     const std::string whole = bytes;
@@ -105,7 +73,7 @@ TEST_CASE("MANIFEST and an index are refused at every shorter length, and a long
 }
 
 TEST_CASE("every flip in a used byte of a shard is found by a read and named") {
-  DamagedStep step;
+  MemoryStep step;
   const auto reader = step.open();
   int64_t cases = 0;
   for (size_t file = 0; file < reader->indexes().size(); ++file) {
@@ -141,43 +109,8 @@ TEST_CASE("every flip in a used byte of a shard is found by a read and named") {
   step.read_all(*reader);
 }
 
-TEST_CASE("every flip anywhere in a shard is found by full verification, at its place") {
-  DamagedStep step(2);
-  const TempDirectory directory;  // for the list of names: memory has no directories
-  put_on_disk(step.files, directory, "step");
-  const auto reader = StepReader::open(posix_env().files, directory.path("step"));
-  REQUIRE(reader->verify(true).empty());
-  const std::string name = shard_name(reader->manifest().files[0].ordinal);
-  const std::vector<Slice>& slices = reader->indexes()[0].slices;
-  const std::unique_ptr<File> shard =
-      posix_env().files.open_or_create(directory.path("step/" + name));
-  std::mt19937_64 random(1);
-  int64_t in_slices = 0, in_gaps = 0;
-  for (int round = 0; round < (kIsSanitized ? 200 : 4000); ++round) {
-    const auto place = static_cast<int64_t>(random() % static_cast<uint64_t>(shard->size()));
-    char old = 0;
-    shard->pread(&old, 1, place);
-    const char flipped = static_cast<char>(old ^ (1 << (random() % 8)));
-    shard->pwrite(&flipped, 1, place);
-    const std::vector<Damage> damage = reader->verify(true);
-    shard->pwrite(&old, 1, place);
-    const auto slice = std::find_if(slices.begin(), slices.end(), [&](const Slice& one) {
-      return place >= one.position && place < one.position + one.bytes;
-    });
-    REQUIRE(!damage.empty());
-    CHECK(damage[0].file == name);
-    if (place < kShardHeaderBytes) continue;
-    REQUIRE(damage.size() == 1);
-    CHECK(damage[0].offset == (slice == slices.end() ? place : slice->position));
-    ++(slice == slices.end() ? in_gaps : in_slices);
-  }
-  CHECK(in_gaps > 0);
-  CHECK(in_slices > 0);
-  CHECK(reader->verify(true).empty());
-}
-
 TEST_CASE("flips that nobody reads harm nobody") {
-  DamagedStep step;
+  MemoryStep step;
   const auto reader = step.open();
   for (const SavedFile& file : step.manifest.files) {
     std::string& bytes = step.bytes(shard_name(file.ordinal));
@@ -189,7 +122,7 @@ TEST_CASE("flips that nobody reads harm nobody") {
 }
 
 TEST_CASE("a shard that is cut, at every border of a slice") {
-  DamagedStep step;
+  MemoryStep step;
   const std::string name = shard_name(step.manifest.files[0].ordinal);
   std::string& bytes = step.bytes(name);
   const std::string whole = bytes;
@@ -219,7 +152,7 @@ TEST_CASE("a shard that is cut, at every border of a slice") {
 }
 
 TEST_CASE("missing, swapped and duplicated files") {
-  DamagedStep step;
+  MemoryStep step;
   REQUIRE(step.manifest.files.size() == 3);
   for (const SavedFile& file : step.manifest.files) {
     for (const std::string& name : {shard_name(file.ordinal), index_name(file.ordinal)}) {
@@ -271,37 +204,8 @@ TEST_CASE("shards and indexes of another save") {
   require_error([&] { StepReader::open(files, "step"); }, "save_id_mismatch");
 }
 
-TEST_CASE("all damage is collected, in the order of files") {
-  DamagedStep step;
-  const TempDirectory directory;
-  put_on_disk(step.files, directory, "step");
-  directory.write("step/INFO.json", "{}");
-  const auto reader = StepReader::open(posix_env().files, directory.path("step"));
-  CHECK(reader->verify(true).empty());
-  directory.write("step/s00009.plt", "who");
-  directory.write("step/core", "what");
-  CHECK(reader->verify(false).empty());
-  const Slice& slice = reader->indexes()[1].slices[0];
-  const std::string name = shard_name(reader->manifest().files[1].ordinal);
-  const std::unique_ptr<File> shard =
-      posix_env().files.open_or_create(directory.path("step/" + name));
-  const std::string poison = "\x5A";
-  shard->pwrite(poison.data(), 1, 16);  // the save id in the header
-  shard->pwrite(poison.data(), 1, slice.position);
-  shard->pwrite(poison.data(), 1, slice.position + slice.bytes);
-  const std::vector<Damage> damage = reader->verify(true);
-  REQUIRE(damage.size() == 5);
-  CHECK(damage[0].file == "core");
-  CHECK(damage[1].file == name);
-  CHECK(damage[1].offset == 0);
-  CHECK(damage[2].offset == slice.position);
-  CHECK(damage[3].offset == slice.position + slice.bytes);
-  CHECK(damage[4].file == "s00009.plt");
-  for (const Damage& one : damage) CHECK(one.what.find('\n') == std::string::npos);
-}
-
 TEST_CASE("a manifest that contradicts its slices") {
-  DamagedStep step;
+  MemoryStep step;
   const auto write = [&](const Manifest& manifest) {
     step.files.put("step/MANIFEST", encode_manifest(manifest, 1));
   };
@@ -362,42 +266,6 @@ TEST_CASE("slices that leave holes or lie over each other are refused when a ste
   require_error(open, "invalid_field", {"tensor=x", "kind=master", "value=[3:4,0:11]"});
   write(4, 3);
   require_readable(*StepReader::open(files, "step"), pieces);
-}
-
-TEST_CASE("links, FIFOs and directories in place of files") {
-  DamagedStep step(1);
-  for (const std::string& name : {std::string("MANIFEST"), index_name(0), shard_name(0)}) {
-    for (const int kind : {0, 1, 2, 3}) {
-      INFO(name << " " << kind);
-      const TempDirectory directory;
-      put_on_disk(step.files, directory, "step");
-      const std::string path = directory.path("step/" + name), other = directory.path("other");
-      REQUIRE(::rename(path.c_str(), other.c_str()) == 0);
-      if (kind == 0) REQUIRE(::symlink(other.c_str(), path.c_str()) == 0);
-      if (kind == 1) REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
-      if (kind == 2) REQUIRE(::mkdir(path.c_str(), 0700) == 0);
-      if (kind == 3) REQUIRE(::link(other.c_str(), path.c_str()) == 0);  // nothing wrong with it
-      Files& files = posix_env().files;
-      const auto open = [&] { step.read_all(*StepReader::open(files, directory.path("step"))); };
-      if (kind == 3) {
-        open();
-      } else {
-        require_error(open, "invalid_file");
-      }
-    }
-  }
-}
-
-TEST_CASE("a shard is cut under a reader that has it open") {
-  DamagedStep step(1);
-  const TempDirectory directory;
-  put_on_disk(step.files, directory, "step");
-  const auto reader = StepReader::open(posix_env().files, directory.path("step"));
-  const std::string path = directory.path("step/" + shard_name(0));
-  REQUIRE(::truncate(path.c_str(), 5000) == 0);
-  require_error([&] { step.read_all(*reader); }, "corrupt", {"offset=5000", "tensor="});
-  REQUIRE(::unlink(path.c_str()) == 0);
-  require_error([&] { step.read_all(*reader); }, "corrupt", {"offset=5000", "tensor="});
 }
 
 }  // namespace

@@ -272,14 +272,17 @@ void require_readable(const StepReader& reader, std::vector<StorePiece> pieces) 
   }
 }
 
-StorePlace find_slice(const StepReader& reader, uint32_t tensor, StateKind kind) {
-  for (size_t file = 0; file < reader.indexes().size(); ++file) {
-    for (const Slice& slice : reader.indexes()[file].slices) {
-      if (slice.tensor == tensor && slice.kind == kind) return {file, slice};
-    }
-  }
-  FAIL("no slice of tensor " << tensor);
-  return {};
+MemoryStep::MemoryStep(int64_t ranks, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const Manifest fields = store_manifest(store_tensors(), ranks);
+  pieces = store_pieces(fields, ranks, &random);
+  manifest = write_store(files, "step", fields, pieces);
+}
+
+void MemoryStep::read_all(const StepReader& reader) const {
+  std::vector<StorePiece> wanted = pieces;
+  std::vector<ReadTarget> targets = store_targets(&wanted);
+  reader.read(targets);
 }
 
 }  // namespace plait

@@ -3,13 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/store/shard_writer.h"
 #include "checkpoint/store/step_reader.h"
 #include "kernels/base/env.h"
+#include "tests/support/memory_files.h"
 
 namespace plait {
 
@@ -59,11 +62,17 @@ void require_values(const Manifest& manifest, const std::vector<StorePiece>& pie
 /// Reads the whole step in the cut of `pieces` and requires values and digests.
 void require_readable(const StepReader& reader, std::vector<StorePiece> pieces);
 
-/// Of a slice by tensor and kind; the first one of a step.
-struct StorePlace {
-  size_t file = 0;
-  Slice slice;
+/// A small step in memory, in directory "step", and all of it as pieces.
+struct MemoryStep {
+  MemoryFiles files;
+  Manifest manifest;
+  std::vector<StorePiece> pieces;
+
+  explicit MemoryStep(int64_t ranks = 3, uint64_t seed = 11);
+  std::string& bytes(const std::string& name) { return files.at("step/" + name).bytes; }
+  std::unique_ptr<StepReader> open() { return StepReader::open(files, "step"); }
+  /// Reads every piece; throws what the reader throws.
+  void read_all(const StepReader& reader) const;
 };
-StorePlace find_slice(const StepReader& reader, uint32_t tensor, StateKind kind);
 
 }  // namespace plait

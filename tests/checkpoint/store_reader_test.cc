@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <functional>
+#include <thread>
 
 #include "checkpoint/format/digest.h"
 #include "checkpoint/format/shard_header.h"
@@ -300,6 +301,25 @@ TEST_CASE("a read that is cancelled ends, and the reader stays good") {
   CHECK(reads == 0);
   require_error([&] { reader->verify(true, nullptr, &is_cancelled); }, "cancelled");
   require_readable(*reader, pieces);
+}
+
+TEST_CASE("several threads read from one reader at a time") {
+  MemoryFiles files;
+  std::mt19937_64 random(9);
+  const Manifest manifest = store_manifest(store_tensors(), 4);
+  write_store(files, "step", manifest, store_pieces(manifest, 4, &random));
+  const auto reader = StepReader::open(files, "step");
+  std::vector<std::vector<StorePiece>> wanted;
+  for (int64_t i = 0; i < 4; ++i) wanted.push_back(store_pieces(manifest, i + 1, &random));
+  std::vector<std::thread> threads;
+  for (std::vector<StorePiece>& pieces : wanted) {
+    threads.emplace_back([&] {
+      std::vector<ReadTarget> targets = store_targets(&pieces);
+      for (int round = 0; round < 20; ++round) reader->read(targets);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::vector<StorePiece>& pieces : wanted) require_values(manifest, pieces);
 }
 
 TEST_CASE("targets that a step does not have are refused before anything is read") {

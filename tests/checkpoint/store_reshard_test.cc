@@ -13,16 +13,16 @@ namespace {
 constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16,
                             DType::kInt32,   DType::kInt64,    DType::kUInt8};
 
-int64_t draw(std::mt19937_64* random, int64_t first, int64_t last) {
+int64_t draw_between(std::mt19937_64* random, int64_t first, int64_t last) {
   return first + static_cast<int64_t>((*random)() % static_cast<uint64_t>(last - first + 1));
 }
 
 /// 1 to 4 dims, each from 1 to twice the ranks, and at most 4096 elements.
 Shape random_shape(int64_t ranks, std::mt19937_64* random) {
-  std::vector<int64_t> sizes(static_cast<size_t>(draw(random, 1, 4)));
+  std::vector<int64_t> sizes(static_cast<size_t>(draw_between(random, 1, 4)));
   int64_t room = 4096;
   for (int64_t& size : sizes) {
-    size = std::min(draw(random, 1, 2 * ranks), room);
+    size = std::min(draw_between(random, 1, 2 * ranks), room);
     room /= size;
   }
   return store_shape(sizes);
@@ -30,13 +30,13 @@ Shape random_shape(int64_t ranks, std::mt19937_64* random) {
 
 Manifest random_manifest(int64_t ranks, std::mt19937_64* random) {
   std::vector<SavedTensor> tensors;
-  for (int64_t t = draw(random, 1, 3); t > 0; --t) {
+  for (int64_t t = draw_between(random, 1, 3); t > 0; --t) {
     std::vector<std::pair<StateKind, DType>> states;
     for (int kind = 1; kind <= 5; ++kind) {
-      if (draw(random, 0, 2) != 0) continue;
-      states.emplace_back(static_cast<StateKind>(kind), kTypes[draw(random, 0, 5)]);
+      if (draw_between(random, 0, 2) != 0) continue;
+      states.emplace_back(static_cast<StateKind>(kind), kTypes[draw_between(random, 0, 5)]);
     }
-    if (states.empty()) states.emplace_back(StateKind::kParam, kTypes[draw(random, 0, 5)]);
+    if (states.empty()) states.emplace_back(StateKind::kParam, kTypes[draw_between(random, 0, 5)]);
     const std::string name = "t" + std::to_string(tensors.size());
     tensors.push_back(store_tensor(name, random_shape(ranks, random), states));
   }
@@ -85,7 +85,7 @@ TEST_CASE("random shapes and cuts: every element comes from where it belongs") {
   for (int seed = 0; seed < cases; ++seed) {
     INFO("seed " << seed);
     std::mt19937_64 random(static_cast<uint64_t>(seed));
-    const int64_t ranks = draw(&random, 1, 8), others = draw(&random, 1, 8);
+    const int64_t ranks = draw_between(&random, 1, 8), others = draw_between(&random, 1, 8);
     MemoryFiles files;
     const Manifest manifest = random_manifest(ranks, &random);
     write_store(files, "step", manifest, store_pieces(manifest, ranks, &random));
@@ -99,7 +99,7 @@ TEST_CASE("saved, loaded in another cut, saved, loaded back and saved is byte-eq
   for (int seed = 0; seed < cases; ++seed) {
     INFO("seed " << seed);
     std::mt19937_64 random(static_cast<uint64_t>(seed) + 77'000);
-    const int64_t ranks = draw(&random, 1, 8), others = draw(&random, 1, 8);
+    const int64_t ranks = draw_between(&random, 1, 8), others = draw_between(&random, 1, 8);
     MemoryFiles files;
     const Manifest manifest = random_manifest(ranks, &random);
     const std::vector<StorePiece> cut = store_pieces(manifest, ranks, &random);
