@@ -94,14 +94,15 @@ Error LoadRounds::stopped(const Error& error) const {
       .subsystem("engine/trainer");
 }
 
-/// Somebody else's work may end at the limit too: there is time left to say so.
+/// Once all have come, somebody else's work may end at the limit too: there is time left to say so.
 std::vector<LoadAnswer> LoadRounds::tell(const LoadAnswer& own) {
   const int64_t left_ms = (deadline_ns_ - options_.env->clock.now_ns()) / 1'000'000;
-  const int64_t control_ms = ranks_.world().options().control_ms;
+  const int64_t least_ms = has_met_ || own.error ? ranks_.world().options().control_ms : 1;
   const std::string value = own.error ? "!" + encode_error(*own.error) : "+" + own.text;
+  const auto texts = ranks_.world().exchange(name_, value, std::max(left_ms, least_ms));
+  has_met_ = true;
   std::vector<LoadAnswer> answers;
-  for (const std::string& text :
-       ranks_.world().exchange(name_, value, std::max(left_ms, control_ms))) {
+  for (const std::string& text : texts) {
     LoadAnswer& answer = answers.emplace_back();
     const char mark = text.empty() ? '\0' : text[0];
     if (mark == '+') {

@@ -46,6 +46,7 @@ class LoadRounds {
   const char* name_;
   int64_t limit_ms_, deadline_ns_;
   bool is_touched_ = false;
+  bool has_met_ = false;  // all processes are in the load
 };
 
 /// The answers' errors, as all processes throw them: the first that is final, else the first.
