@@ -15,7 +15,8 @@ constexpr int64_t kLatestTextBytes = 4096;
 bool RootWriter::State::is_read(const std::string& directory, std::unique_ptr<File>* held) {
   const std::string manifest = join_path(directory, RootNames::kManifest);
   if (!files.exists(manifest)) return false;
-  *held = files.open_read(manifest, Links::kRefuse);
+  // Opened to write: some network file systems give an exclusive lock to no other.
+  *held = files.open_or_create(manifest);
   return !(*held)->try_lock_exclusive();
 }
 

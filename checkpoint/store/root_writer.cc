@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "checkpoint/format/shard_header.h"
@@ -53,6 +55,14 @@ void write_holder(File& lock, std::string text) {
   lock.pwrite(text.data(), static_cast<int64_t>(text.size()), 0);
 }
 
+/// Whether a step does not count for another reason than what it holds.
+bool is_unread(const BadStep& bad) {
+  constexpr std::string_view kDamage[] = {
+      "corrupt:", "invalid_file:", "invalid_field:", "no_file:"};
+  return std::none_of(std::begin(kDamage), std::end(kDamage),
+                      [&](std::string_view word) { return bad.reason.starts_with(word); });
+}
+
 /// Proves that this process sees what the ranks say they have written.
 void check_shard_files(Files& files, const std::string& directory, const Manifest& manifest) {
   const auto check_size = [&](const std::string& name, int64_t want) {
@@ -85,7 +95,11 @@ void RootWriter::State::require_space(int64_t total_bytes) {
 }
 
 uint64_t RootWriter::State::next_sequence() {
-  const RootListing listing = list_root(files, root);
+  RootListing listing = list_root(files, root);
+  // One that could not be read for once may be the highest; below it the new step would lose.
+  if (std::any_of(listing.bad.begin(), listing.bad.end(), is_unread)) {
+    listing = list_root(files, root);
+  }
   uint64_t highest = last_sequence;
   if (!listing.steps.empty()) highest = std::max(highest, listing.steps.front().sequence);
   if (highest == UINT64_MAX) {

@@ -1,0 +1,45 @@
+// Power losses during saves: after each operation the states that a loss of power may leave are
+// looked at, as a load would.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "checkpoint/store/root.h"
+#include "tests/support/sim_files.h"
+
+namespace plait::test {
+
+/// Watches the saves of one process after another in the same files. Holds: what is found is no
+/// older than the newest save that was acknowledged, and no other than one that was begun; each
+/// step-* verifies; LATEST names a step.
+class CrashWatch {
+ public:
+  /// Looks at up to `draws` states after each operation. `acknowledged`: sequence of what was saved
+  /// in these files before.
+  CrashWatch(SimFiles& files, uint64_t draws, uint64_t acknowledged = 0);
+  ~CrashWatch();
+  CrashWatch(const CrashWatch&) = delete;
+  CrashWatch& operator=(const CrashWatch&) = delete;
+
+  /// A process that opens the root and saves these steps with retention 1.
+  void live(const std::vector<int64_t>& steps, const CommitOptions& commit);
+
+  const std::string& violation() const { return violation_; }  ///< the first; empty: none
+  int64_t states() const { return states_; }
+  uint64_t acknowledged() const { return acknowledged_; }
+
+ private:
+  void look(const std::string& when);
+
+  SimFiles& files_;
+  uint64_t draws_, acknowledged_, begun_;
+  std::string violation_;
+  int64_t states_ = 0;
+};
+
+/// Simulated files with a durable parent of kRootPath.
+SimFiles files_for_root();
+
+}  // namespace plait::test
