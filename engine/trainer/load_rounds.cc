@@ -48,7 +48,16 @@ std::vector<LoadAnswer> LoadRounds::run(const Work& work) {
   }
 }
 
+/// What a work ends with, in time or told to stop; one that cannot begin fails too.
 LoadAnswer LoadRounds::answer(const Work& work) {
+  try {
+    return watch(work);
+  } catch (...) {
+    return {error_of_load(std::current_exception()), ""};
+  }
+}
+
+LoadAnswer LoadRounds::watch(const Work& work) {
   std::atomic<bool> is_cancelled{false};
   std::mutex mutex;
   std::condition_variable changed;
@@ -78,16 +87,18 @@ LoadAnswer LoadRounds::answer(const Work& work) {
     }
   }
   thread.join();
-  if (own.error && own.error->word() == "cancelled") own.error = stopped(*own.error);
+  const bool is_lost = ranks_.state() == EngineState::kLost;
+  const bool has_stopped = own.error && own.error->word() == "cancelled";
+  const bool is_too_late = !own.error && is_cancelled.load() && !forgives_lateness_;
+  if (has_stopped || is_too_late || is_lost) own.error = stopped();
   return own;
 }
 
 /// Why a work was told to stop.
-Error LoadRounds::stopped(const Error& error) const {
+Error LoadRounds::stopped() const {
   if (ranks_.state() == EngineState::kLost) {
     return Error("aborted", "the engine was aborted").subsystem("engine/trainer");
   }
-  if (options_.env->clock.now_ns() < deadline_ns_) return error;
   return Error("deadline", "the load did not end within its limit")
       .with("phase", name_)
       .with("limit_ms", limit_ms_)

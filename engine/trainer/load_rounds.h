@@ -35,17 +35,20 @@ class LoadRounds {
   /// From now on live state may not be what it was: a world that fails leaves the engine lost.
   void touch() { is_touched_ = true; }
   bool is_touched() const { return is_touched_; }
+  /// From now on work that is done counts, however late.
+  void forgive_lateness() { forgives_lateness_ = true; }
 
  private:
   LoadAnswer answer(const Work& work);
-  Error stopped(const Error& error) const;
+  LoadAnswer watch(const Work& work);
+  Error stopped() const;
   std::vector<LoadAnswer> tell(const LoadAnswer& own);
 
   RankSet& ranks_;
   const EngineOptions& options_;
   const char* name_;
   int64_t limit_ms_, deadline_ns_;
-  bool is_touched_ = false;
+  bool is_touched_ = false, forgives_lateness_ = false;
   bool has_met_ = false;  // all processes are in the load
 };
 

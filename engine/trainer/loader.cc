@@ -13,6 +13,7 @@ namespace plait {
 namespace {
 
 constexpr const char* kHuggingFaceName = "huggingface";
+constexpr const char* kOneStepName = "step";  // a path of one step
 
 /// Faults of a step. Another one may do better; what a run forbids is no fault of the step.
 bool is_fault_of_step(const Error& error) {
@@ -88,7 +89,7 @@ void Loader::list() {
     only.name = kHuggingFaceName;
     candidates_ = {only};
   } else if (parse_step_name(last_part(path)) || files.exists(join_path(path, "MANIFEST"))) {
-    only.name = last_part(path);
+    only.name = kOneStepName;
     candidates_ = {only};
   } else {
     const RootListing listing = list_root(files, path);
@@ -249,6 +250,7 @@ bool Loader::prove() {
 /// The second pass, into live state that was not fresh: from here on an error loses the engine.
 void Loader::copy() {
   rounds_.touch();
+  rounds_.forgive_lateness();
   const auto work = [&](const std::atomic<bool>& is_cancelled) {
     if (source_->read(pieces_, true, is_cancelled) != own_sums_) {
       throw Error("digest_mismatch", "the step has changed while it was loaded")

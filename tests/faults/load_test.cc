@@ -116,7 +116,7 @@ TEST_CASE("a load that fails in one process fails in all and changes none", "[fa
     INFO("fresh " << is_fresh);
     if (!is_fresh) train_all(engines, 1);
     const Bits before = state_of_all(engines);
-    files.fail(FileOperation::kRead, 2, EIO, "step-000000000002/s00002.plt");
+    files.fail(FileOperation::kRead, 0, EIO, "step-000000000002/s00002.plt");
     refuse_all(engines, path, "io_error");
     CHECK((state_of_all(engines) == before));
   }

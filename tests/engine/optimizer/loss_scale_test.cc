@@ -66,3 +66,31 @@ TEST_CASE("a constant scale never moves", "[loss_scale]") {
   }
   CHECK(scale.scale() == 128);
 }
+
+TEST_CASE("a restored scale goes on as the one that it was taken from, at any point",
+          "[loss_scale]") {
+  const auto turn = [](LossScale* scale, int step) {
+    // Overflows in runs of one to four, clean steps between them.
+    if (step % 7 < step % 5) {
+      scale->overflow();
+    } else {
+      for (int i = 0; i < 300; ++i) scale->clean_step();
+    }
+    return scale->scale();
+  };
+  LossScale whole = dynamic_scale();
+  for (int step = 0; step < 60; ++step) {
+    LossScale resumed = dynamic_scale(), again = whole;
+    resumed.restore(whole.state());
+    for (int more = step; more < step + 20; ++more) {
+      REQUIRE(turn(&resumed, more) == turn(&again, more));
+    }
+    turn(&whole, step);
+  }
+  whole.restart();
+  CHECK(whole.scale() == 65536);
+  CHECK(whole.state().hysteresis_left == 2);
+  LossScale constant{LossScale::Options()};
+  constant.restore({128, 3, 1});
+  CHECK(constant.scale() == 1.0);
+}
