@@ -1,6 +1,6 @@
-// Layout-invariant digest of tensors: a sum modulo 2^64 over elements, each mixed with its row-major
-// index in the whole logical tensor, so that any partition of a tensor adds up to the same value,
-// and any changed, swapped or moved element shows.
+// Layout-invariant digest of tensors: a sum modulo 2^64 over elements, each mixed with its
+// row-major index in the whole logical tensor, so that any partition of a tensor adds up to the
+// same value, and any changed, swapped or moved element shows.
 #pragma once
 
 #include <cstdint>

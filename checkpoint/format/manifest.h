@@ -110,16 +110,16 @@ struct SavedGroup {
 struct TensorState {
   StateKind kind = StateKind::kParam;
   DType dtype = DType::kFloat32;
-  bool is_zero = false;   ///< every bit is zero; slices are there all the same
-  int64_t elements = 0;   ///< of the whole logical tensor
-  uint64_t digest = 0;    ///< sum over all elements, see digest.h
+  bool is_zero = false;  ///< every bit is zero; slices are there all the same
+  int64_t elements = 0;  ///< of the whole logical tensor
+  uint64_t digest = 0;   ///< sum over all elements, see digest.h
 };
 
 struct SavedTensor {
   std::string name;
   Shape shape;                      ///< 1 to 4 dims, no layout changes it
   std::vector<TensorState> states;  ///< by ascending kind
-  int group = 0;
+  int group = 0;                    ///< index in the groups; 0 where there are none
 };
 
 struct SavedFile {
@@ -148,8 +148,8 @@ struct Manifest {
   SavedRandom random;
   SavedData data;
   std::vector<SavedGroup> groups;
-  std::vector<SavedTensor> tensors;  ///< sorted by name bytes, names unique
-  std::vector<SavedFile> files;      ///< by ordinal
+  std::vector<SavedTensor> tensors;       ///< sorted by name bytes, names unique
+  std::vector<SavedFile> files;           ///< by ordinal
   std::vector<SavedProperty> properties;  ///< sorted by name
 
   /// Index of a tensor, −1: there is none.

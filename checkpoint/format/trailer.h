@@ -20,7 +20,8 @@ struct Sealed {
   uint64_t sequence = 0;
   Hash128 hash;
 };
-/// Throws `corrupt` with path, offset and what is wrong unless `file` is payload and trailer exactly.
+/// Throws `corrupt` with path, offset and what is wrong unless `file` is payload and trailer
+/// exactly.
 Sealed open_sealed(std::string_view file, const std::string& path);
 
 }  // namespace plait
