@@ -58,7 +58,8 @@ struct RetentionOptions {
   int64_t keep_every = 0;  ///< steps divisible by it stay; 0: none for that reason
 };
 
-/// The writer's hold on a root, from its first save until its engine closes.
+/// The writer's hold on a root, from its first save until its engine closes. Any thread may call;
+/// calls take turns. `env` and the log, which may be null, outlive it.
 class RootWriter {
  public:
   /// Makes the root (its parent must exist; 0700), takes LOCK without waiting (`locked` with the
@@ -72,8 +73,10 @@ class RootWriter {
   /// (`no_space` with need and free), makes the temporary directory, whose path is returned.
   std::string begin(int64_t step, int64_t total_bytes, const CommitOptions& options);
 
-  /// Steps 7 and 8: INFO.json, MANIFEST with the next sequence, F3 its file, F4 the directory, the
-  /// rename, F5 the root. On return the step is durable. Returns its path.
+  /// Steps 7 and 8: proves that the files of the manifest are there in their sizes (`io_error`);
+  /// INFO.json, MANIFEST with the next sequence, F3 its file, F4 the directory, the rename, F5 the
+  /// root. On return the step is durable. Returns its path. When it throws, the step has not its
+  /// name (`step_exists`: another has), or was renamed back; `discard` follows.
   std::string commit(const std::string& temporary, const Manifest& manifest,
                      const std::string& info_json, const CommitOptions& options);
 
@@ -81,7 +84,8 @@ class RootWriter {
   void point_latest(int64_t step);
 
   /// Step 10: what the options do not keep goes to trash (F8) and is deleted. Keeps the newest
-  /// valid step always, and a step that a reader has open. A failure is a warning in the log.
+  /// valid step always, the one that LATEST names, and a step that a reader has open. A failure is
+  /// a warning in the log.
   void retain(const RetentionOptions& options);
 
   /// Ends a save that failed: its directory goes to trash and is deleted, as far as that works.

@@ -43,12 +43,13 @@ class ShardWriter {
               std::span<const Shape> shapes, std::vector<SliceSource> sources);
   ~ShardWriter();
 
-  bool is_empty() const;  ///< nothing to write: no pair of files, and finish may not be called
-  int64_t file_bytes() const;   ///< of the shard
+  bool is_empty() const;       ///< nothing to write: no pair of files, and finish may not be called
+  int64_t file_bytes() const;  ///< of the shard
 
   /// Creates the shard (it must be new), asks for its space, and writes gaps and slices in chunks
-  /// of 8 MiB, from one pass over memory that also hashes and digests. Adds to `bytes_done`; ends
-  /// with `cancelled` soon after `is_cancelled` turns true. Both may be null.
+  /// of 8 MiB, from one pass over memory that also hashes and digests. Adds bytes of slices to
+  /// `bytes_done`; ends with `cancelled` soon after `is_cancelled` turns true. Both may be null.
+  /// After a failure, here or in finish, the files are dead and the writer does nothing more.
   void write_slices(std::atomic<int64_t>* bytes_done, const std::atomic<bool>* is_cancelled);
   /// With hash and digest, once written. By (tensor, kind, first of the box).
   const std::vector<Slice>& slices() const;
@@ -68,8 +69,9 @@ struct ShardRecord {
 };
 
 /// Step 6 of a save: proves that the slices of all shards hold each element of each (tensor, kind)
-/// of the manifest exactly once (else `invariant` naming tensor, kind and box), fills in the
-/// digests of its states and `files`. The states' kinds and dtypes are there already.
+/// of the manifest exactly once (else `invariant` naming tensor, kind and box), fills in elements
+/// and digests of its states and `files` (records without slices have none). The states' kinds and
+/// dtypes are there already, and `is_zero` stays what it is.
 void cover(Manifest* manifest, std::span<const ShardRecord> records);
 
 }  // namespace plait
