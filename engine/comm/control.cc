@@ -7,7 +7,8 @@ namespace plait {
 Control::Control(const ControlOptions& options, int64_t now_ns)
     : options_(options),
       agreement_(options_, outbox_),
-      exchange_(options_, outbox_),
+      exchanges_{Exchange(options_, outbox_, ExchangeStream::kCalls),
+                 Exchange(options_, outbox_, ExchangeStream::kSaves)},
       heard_ns_(options.peers.size(), now_ns),
       has_left_(options.peers.size()),
       is_closed_(options.peers.size()),
@@ -35,14 +36,18 @@ void Control::received(size_t from, const Frame& frame, int64_t now_ns) {
     }
     case FrameKind::kContribute:
     case FrameKind::kWithdraw:
-    case FrameKind::kResult:
-      // Once an error is about, nothing is decided any more.
-      if (!agreement_.is_active()) is_sound = exchange_.received(from, frame, now_ns);
+    case FrameKind::kResult: {
+      if (agreement_.is_active()) break;  // nothing is decided any more
+      const std::optional<ExchangeStream> stream = Exchange::stream_of(frame);
+      is_sound = stream && exchange(*stream).received(from, frame, now_ns);
       break;
+    }
     case FrameKind::kLeave:
       has_left_[from] = true;
       agreement_.left(from);
-      if (!agreement_.is_active()) exchange_.left(from, now_ns);
+      for (Exchange& one : exchanges_) {
+        if (!agreement_.is_active()) one.left(from, now_ns);
+      }
       break;
     default:
       is_sound = false;
@@ -74,7 +79,7 @@ void Control::time(int64_t now_ns) {
     const int64_t gap = now_ns - time_ns_;
     for (int64_t& heard : heard_ns_) heard = std::min(heard + gap, now_ns);
     agreement_.shift(gap);
-    exchange_.shift(gap);
+    for (Exchange& one : exchanges_) one.shift(gap);
   }
   time_ns_ = now_ns;
   if (verdict() != nullptr) return;
@@ -99,7 +104,9 @@ void Control::time(int64_t now_ns) {
     if (is_due && !has_left_[peer]) lose(peer, *one.error, now_ns);
   }
   agreement_.time(now_ns);
-  if (!agreement_.is_active()) exchange_.time(now_ns);
+  for (Exchange& one : exchanges_) {
+    if (!agreement_.is_active()) one.time(now_ns);
+  }
   after_agreement();
 }
 
@@ -130,8 +137,8 @@ void Control::abort(const Error& error, int64_t now_ns) {
 }
 
 void Control::begin_exchange(const std::string& name, const std::string& value, int64_t deadline_ns,
-                             int64_t now_ns) {
-  exchange_.begin(name, value, deadline_ns, now_ns);
+                             int64_t now_ns, ExchangeStream stream) {
+  exchange(stream).begin(name, value, deadline_ns, now_ns);
   after_agreement();
 }
 
@@ -141,11 +148,11 @@ void Control::leave(int64_t now_ns) {
   for (size_t peer = 0; peer < options_.peers.size(); ++peer) {
     if (peer != options_.own && !is_closed_[peer]) outbox_.send(peer, FrameKind::kLeave, "");
   }
-  exchange_.left(options_.own, now_ns);
+  for (Exchange& one : exchanges_) one.left(options_.own, now_ns);
 }
 
-std::optional<ExchangeResult> Control::take_result() {
-  std::optional<ExchangeResult> result = exchange_.take_result();
+std::optional<ExchangeResult> Control::take_result(ExchangeStream stream) {
+  std::optional<ExchangeResult> result = exchange(stream).take_result();
   // Others went on without this process: what it would complete now counts no more.
   if (result && is_out()) result = ExchangeResult{*verdict(), {}};
   return result;
@@ -169,8 +176,10 @@ Error Control::loss(const char* word, const char* sentence, size_t peer) const {
                     .rank(static_cast<int32_t>(who.first_rank))
                     .disposition(Disposition::kEngineLost)
                     .subsystem("engine/comm");
-  if (exchange_.is_running()) {
-    std::move(error).with("operation", exchange_.name()).with("sequence", exchange_.sequence());
+  for (const Exchange& one : exchanges_) {
+    if (!one.is_running()) continue;
+    std::move(error).with("operation", one.name()).with("sequence", one.sequence());
+    break;
   }
   return error;
 }
@@ -182,7 +191,9 @@ void Control::lose(size_t peer, const Error& error, int64_t now_ns) {
 }
 
 void Control::after_agreement() {
-  if (verdict() != nullptr && exchange_.is_running()) exchange_.end(*verdict());
+  for (Exchange& one : exchanges_) {
+    if (verdict() != nullptr && one.is_running()) one.end(*verdict());
+  }
 }
 
 }  // namespace plait

@@ -3,6 +3,7 @@
 // time at which they came; letters, a verdict and results come out.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -33,11 +34,13 @@ class Control {
   /// say why by itself. All other errors end all processes alike.
   void abort(const Error& error, int64_t now_ns);
   void begin_exchange(const std::string& name, const std::string& value, int64_t deadline_ns,
-                      int64_t now_ns);
+                      int64_t now_ns, ExchangeStream stream = ExchangeStream::kCalls);
+  /// The time of the exchange that runs in `stream`, if one does, is over.
+  void hurry_exchange(ExchangeStream stream, int64_t now_ns) { exchange(stream).hurry(now_ns); }
   void leave(int64_t now_ns);
 
   std::vector<Letter> take_letters() { return outbox_.take(); }
-  std::optional<ExchangeResult> take_result();
+  std::optional<ExchangeResult> take_result(ExchangeStream stream = ExchangeStream::kCalls);
   /// What this process ends with; null as long as there is none.
   const Error* verdict() const { return agreement_.is_final() ? &agreement_.error() : nullptr; }
   bool is_aborting() const { return agreement_.is_active(); }
@@ -47,6 +50,7 @@ class Control {
   bool is_alone() const;
 
  private:
+  Exchange& exchange(ExchangeStream stream) { return exchanges_[static_cast<size_t>(stream)]; }
   Error loss(const char* word, const char* sentence, size_t peer) const;
   void lose(size_t peer, const Error& error, int64_t now_ns);
   void after_agreement();
@@ -54,7 +58,7 @@ class Control {
   const ControlOptions options_;
   Outbox outbox_;
   Agreement agreement_;
-  Exchange exchange_;
+  std::array<Exchange, kExchangeStreams> exchanges_;  // by stream
   std::vector<int64_t> heard_ns_;
   std::vector<bool> has_left_, is_closed_;
   struct Suspicion {
@@ -65,7 +69,6 @@ class Control {
   bool is_leaving_ = false;
   int64_t beat_ns_ = 0;  // when the last heartbeat left
   int64_t time_ns_ = 0;  // of the last `time`
-  std::optional<ExchangeResult> result_;
 };
 
 }  // namespace plait

@@ -85,7 +85,10 @@ void ControlDriver::turn() {
     const std::lock_guard lock(mutex_);
     control_.time(clock_.now_ns());
     letters = control_.take_letters();
-    if (std::optional<ExchangeResult> result = control_.take_result()) result_ = std::move(result);
+    for (const ExchangeStream stream : {ExchangeStream::kCalls, ExchangeStream::kSaves}) {
+      std::optional<ExchangeResult> result = control_.take_result(stream);
+      if (result) results_[static_cast<size_t>(stream)] = std::move(result);
+    }
     if (!has_told_verdict_ && control_.verdict() != nullptr) verdict = *control_.verdict();
     changed_.notify_all();
   }
@@ -185,7 +188,7 @@ void ControlDriver::close_all() {
 }
 
 std::vector<std::string> ControlDriver::exchange(const std::string& name, const std::string& value,
-                                                 int64_t timeout_ms) {
+                                                 int64_t timeout_ms, ExchangeStream stream) {
   if (static_cast<int64_t>(value.size()) > Exchange::kMostBytes) {
     throw Error("too_large", "the value of an exchange is too large")
         .with("operation", name)
@@ -196,15 +199,24 @@ std::vector<std::string> ControlDriver::exchange(const std::string& name, const 
   if (control_.verdict() != nullptr) throw *control_.verdict();
   if (broken_) throw *broken_;
   const int64_t now = clock_.now_ns();
-  result_.reset();
-  control_.begin_exchange(name, value, now + timeout_ms * kMs, now);
+  std::optional<ExchangeResult>& place = results_[static_cast<size_t>(stream)];
+  place.reset();
+  control_.begin_exchange(name, value, now + timeout_ms * kMs, now, stream);
   waker_->wake();
-  while (!result_ && !broken_) changed_.wait_for(lock, kLookAgain);
-  if (!result_) throw *broken_;
-  ExchangeResult result = std::move(*result_);
-  result_.reset();
+  while (!place && !broken_) changed_.wait_for(lock, kLookAgain);
+  if (!place) throw *broken_;
+  ExchangeResult result = std::move(*place);
+  place.reset();
   if (result.error) throw *result.error;
   return std::move(result.values);
+}
+
+void ControlDriver::end_exchange(ExchangeStream stream) {
+  {
+    const std::lock_guard lock(mutex_);
+    control_.hurry_exchange(stream, clock_.now_ns());
+  }
+  waker_->wake();
 }
 
 void ControlDriver::abort(const Error& error) {

@@ -1,6 +1,7 @@
 // Runs a Control over the connections of a world, on a thread of its own, and gives blocking calls.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -39,7 +40,8 @@ class ControlDriver {
   void stop();
 
   std::vector<std::string> exchange(const std::string& name, const std::string& value,
-                                    int64_t timeout_ms);
+                                    int64_t timeout_ms, ExchangeStream stream);
+  void end_exchange(ExchangeStream stream);
   void abort(const Error& error);
   void leave(int64_t timeout_ms);
   /// Null: nothing was aborted, or there is no agreement yet.
@@ -73,7 +75,7 @@ class ControlDriver {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   Control control_;
-  std::optional<ExchangeResult> result_;
+  std::array<std::optional<ExchangeResult>, kExchangeStreams> results_;  // by stream
   std::optional<Error> broken_;  // the thread has ended by this
 
   std::thread thread_;

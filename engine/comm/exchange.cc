@@ -4,7 +4,6 @@
 
 #include "engine/comm/announcement.h"
 #include "engine/comm/card.h"
-#include "engine/comm/wire_bytes.h"
 #include "kernels/base/json_text.h"
 
 namespace plait {
@@ -14,8 +13,15 @@ constexpr size_t kMostVerdicts = 1024;
 
 }  // namespace
 
-Exchange::Exchange(const ControlOptions& options, Outbox& outbox)
-    : options_(options), outbox_(outbox), rows_(options.peers.size()) {}
+Exchange::Exchange(const ControlOptions& options, Outbox& outbox, ExchangeStream stream)
+    : options_(options), outbox_(outbox), stream_(stream), rows_(options.peers.size()) {}
+
+std::optional<ExchangeStream> Exchange::stream_of(const Frame& frame) {
+  const size_t stream =
+      frame.body.empty() ? kExchangeStreams : static_cast<unsigned char>(frame.body[0]);
+  if (stream >= kExchangeStreams) return std::nullopt;
+  return static_cast<ExchangeStream>(stream);
+}
 
 void Exchange::begin(const std::string& name, const std::string& value, int64_t deadline_ns,
                      int64_t now_ns) {
@@ -27,12 +33,12 @@ void Exchange::begin(const std::string& name, const std::string& value, int64_t 
   is_withdrawing_ = false;
   if (is_deserted_) return end(gone(0));
   if (is_coordinator()) return contribute(0, sequence_, name, value, now_ns);
-  outbox_.send(0, FrameKind::kContribute,
-               ByteWriter().number(sequence_).text(name).text(value).bytes());
+  outbox_.send(0, FrameKind::kContribute, head(sequence_).text(name).text(value).bytes());
 }
 
 bool Exchange::received(size_t from, const Frame& frame, int64_t now_ns) {
   ByteReader in(frame.body);
+  if (in.number<uint8_t>() != static_cast<uint8_t>(stream_)) return false;
   const auto sequence = in.number<uint64_t>();
   if (frame.kind == FrameKind::kResult) {
     const auto outcome = in.number<uint8_t>();
@@ -68,7 +74,7 @@ void Exchange::time(int64_t now_ns) {
     if (is_coordinator()) {
       withdraw(0, sequence_);
     } else {
-      outbox_.send(0, FrameKind::kWithdraw, ByteWriter().number(sequence_).bytes());
+      outbox_.send(0, FrameKind::kWithdraw, head(sequence_).bytes());
     }
   }
   decide(now_ns);
@@ -160,9 +166,8 @@ void Exchange::reply(size_t to, uint64_t sequence, Outcome outcome, const std::s
     take(sequence, outcome, body);
     return;
   }
-  outbox_.send(
-      to, FrameKind::kResult,
-      ByteWriter().number(sequence).number(static_cast<uint8_t>(outcome)).raw(body).bytes());
+  outbox_.send(to, FrameKind::kResult,
+               head(sequence).number(static_cast<uint8_t>(outcome)).raw(body).bytes());
 }
 
 bool Exchange::take(uint64_t sequence, Outcome outcome, std::string_view body) {

@@ -8,6 +8,7 @@
 // left. Who does not come is named in the `deadline` of those who give up.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -15,6 +16,8 @@
 #include <vector>
 
 #include "engine/comm/control_types.h"
+#include "engine/comm/exchange_stream.h"
+#include "engine/comm/wire_bytes.h"
 #include "kernels/base/error.h"
 
 namespace plait {
@@ -29,7 +32,7 @@ class Exchange {
   static constexpr int64_t kMostBytes = int64_t{64} << 20;        ///< of one value
   static constexpr int64_t kMostTotalBytes = int64_t{512} << 20;  ///< of all together
 
-  Exchange(const ControlOptions& options, Outbox& outbox);
+  Exchange(const ControlOptions& options, Outbox& outbox, ExchangeStream stream);
 
   void begin(const std::string& name, const std::string& value, int64_t deadline_ns,
              int64_t now_ns);
@@ -40,6 +43,10 @@ class Exchange {
   void shift(int64_t gap_ns) { mismatch_ns_ += gap_ns; }
   /// The call that runs ends with `error`.
   void end(const Error& error);
+  /// The time of the call that runs is over.
+  void hurry(int64_t now_ns) { deadline_ns_ = std::min(deadline_ns_, now_ns); }
+  /// The stream that a frame of an exchange belongs to; nothing: the frame makes no sense.
+  static std::optional<ExchangeStream> stream_of(const Frame& frame);
 
   bool is_running() const { return is_running_; }
   const std::string& name() const { return name_; }
@@ -56,6 +63,10 @@ class Exchange {
     std::string name, value;
   };
   bool is_coordinator() const { return options_.own == 0; }
+  /// The begin of every body: stream and number.
+  ByteWriter head(uint64_t sequence) const {
+    return ByteWriter().number(static_cast<uint8_t>(stream_)).number(sequence);
+  }
   void contribute(size_t from, uint64_t sequence, std::string name, std::string value,
                   int64_t now_ns);
   void withdraw(size_t from, uint64_t sequence);
@@ -70,6 +81,7 @@ class Exchange {
 
   const ControlOptions& options_;
   Outbox& outbox_;
+  const ExchangeStream stream_;
   // The own call.
   bool is_running_ = false, is_withdrawing_ = false;
   uint64_t sequence_ = 0;

@@ -102,7 +102,10 @@ class ProcessWorld final : public World {
   }
 
   std::vector<std::string> exchange(const std::string& name, const std::string& value,
-                                    int64_t timeout_ms) override;
+                                    int64_t timeout_ms, ExchangeStream stream) override;
+  void end_exchange(ExchangeStream stream) override {
+    if (control_ != nullptr) control_->end_exchange(stream);
+  }
   void abort(const Error& error) override;
   std::optional<Error> verdict(int64_t timeout_ms) override {
     if (!is_complete()) return std::nullopt;
@@ -344,10 +347,11 @@ void ProcessWorld::complete(Rendezvous* meeting, Connections connections) {
 }
 
 std::vector<std::string> ProcessWorld::exchange(const std::string& name, const std::string& value,
-                                                int64_t timeout_ms) {
+                                                int64_t timeout_ms, ExchangeStream stream) {
   check(is_complete(), "an exchange before the world is complete");
   if (control_ != nullptr) {
-    return control_->exchange(name, value, timeout_ms < 0 ? options_.control_ms : timeout_ms);
+    return control_->exchange(name, value, timeout_ms < 0 ? options_.control_ms : timeout_ms,
+                              stream);
   }
   if (const std::optional<Error> error = fabric_->abort_error()) throw *error;
   return {value};

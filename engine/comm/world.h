@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/comm/exchange_stream.h"
 #include "engine/comm/fabric.h"
 #include "kernels/base/env.h"
 #include "kernels/base/log.h"
@@ -95,9 +96,12 @@ class World {
   /// the exchange travel with it; another name at a peer is `desync` with a table of who called
   /// what, at all that called. A peer that does not come in time: `deadline`, `missing` naming its
   /// ranks; nobody has then completed the exchange, and it may be tried again. −1: control_ms.
-  /// Throws the verdict once there is one.
+  /// Throws the verdict once there is one. Streams run beside one another, from a thread each.
   virtual std::vector<std::string> exchange(const std::string& name, const std::string& value,
-                                            int64_t timeout_ms) = 0;
+                                            int64_t timeout_ms,
+                                            ExchangeStream stream = ExchangeStream::kCalls) = 0;
+  /// Any thread: the exchange that runs in `stream`, if one does, ends as if its time were over.
+  virtual void end_exchange(ExchangeStream stream) = 0;
 
   /// Any thread. While processes meet, that call ends with `aborted`. Later: all waits of this
   /// process end with the error, and the other processes end with the same one; but `aborted` and

@@ -55,10 +55,11 @@ class FakeWorld final : public World {
   std::unique_ptr<Socket> take_data_socket(int64_t peer) override {
     return meeting_.take_socket(own_, static_cast<size_t>(peer));
   }
-  std::vector<std::string> exchange(const std::string& name, const std::string& value,
-                                    int64_t) override {
+  std::vector<std::string> exchange(const std::string& name, const std::string& value, int64_t,
+                                    ExchangeStream) override {
     return meeting_.exchange(own_, name, value);
   }
+  void end_exchange(ExchangeStream) override {}
   void abort(const Error& error) override { fabric_->abort(error); }
   std::optional<Error> verdict(int64_t) override { return fabric_->abort_error(); }
   void leave(int64_t) override {}

@@ -9,6 +9,7 @@ namespace {
 
 constexpr int64_t kEndNs = 90'000 * ControlSim::kMs;
 constexpr uint32_t kLimit = 1u << 20;
+constexpr std::array kStreams = {ExchangeStream::kCalls, ExchangeStream::kSaves};
 
 }  // namespace
 
@@ -34,7 +35,10 @@ ControlSim::ControlSim(uint64_t seed, bool is_tracing)
     one.sequences.resize(count);
     for (size_t q = 0; q < count; ++q) one.readers.push_back(std::make_unique<FrameReader>(kLimit));
     at(now_ns_ + dice_.between(0, 50) * kMs, [this, p] { tick(p); });
-    at(now_ns_ + dice_.between(0, 500) * kMs, [this, p] { arrive(p, [this, p] { work(p); }); });
+    for (const ExchangeStream stream : kStreams) {
+      at(now_ns_ + dice_.between(0, 500) * kMs,
+         [this, p, stream] { arrive(p, [this, p, stream] { work(p, stream); }); });
+    }
   }
   plan();
 }
@@ -132,7 +136,7 @@ std::string ControlSim::run() {
     now_ns_ = event.at_ns;
     event.action();
     const bool is_over = std::all_of(processes_.begin(), processes_.end(), [](const Process& one) {
-      return one.is_dead || (one.is_done && !one.is_calling);
+      return one.is_dead || (one.is_done && !one.is_calling());
     });
     if (is_over) break;
   }
@@ -161,13 +165,17 @@ void ControlSim::arrive(size_t to, std::function<void()> action) {
   }
 }
 
-void ControlSim::work(size_t p) {
+void ControlSim::work(size_t p, ExchangeStream stream) {
   Process& one = processes_[p];
   if (one.is_done || one.control->verdict() != nullptr) {
     one.is_done = true;
     return;
   }
-  if (static_cast<int64_t>(one.calls.size()) >= calls_each_) {
+  const bool is_save = stream == ExchangeStream::kSaves;
+  Line& line = one.lines[is_save ? 1 : 0];
+  if (static_cast<int64_t>(line.calls.size()) >= calls_each_) {
+    line.is_finished = true;
+    if (!one.lines[is_save ? 0 : 1].is_finished) return;
     trace(std::to_string(p) + " leaves");
     one.has_left = true;
     one.is_done = true;
@@ -176,31 +184,39 @@ void ControlSim::work(size_t p) {
     return;
   }
   Call call;
-  call.name = dice_.chance(wrong_percent_) ? "save" : "step";
-  call.value = std::to_string(p) + ":" + std::to_string(one.calls.size());
+  call.name = dice_.chance(wrong_percent_) ? "load" : is_save ? "save" : "step";
+  call.value =
+      std::to_string(p) + (is_save ? " saves " : " calls ") + std::to_string(line.calls.size());
   call.deadline_ns = now_ns_ + dice_.between(200, 20'000) * kMs;
-  one.is_calling = true;
-  one.calls.push_back(call);
+  line.is_calling = true;
+  line.calls.push_back(call);
   trace(std::to_string(p) + " calls " + call.name + " " + call.value);
-  one.control->begin_exchange(call.name, call.value, call.deadline_ns, now_ns_);
+  one.control->begin_exchange(call.name, call.value, call.deadline_ns, now_ns_, stream);
+  if (is_save && dice_.chance(10)) {  // its process gives up before its time
+    at(now_ns_ + dice_.between(0, 300) * kMs, [this, p] {
+      arrive(p, [this, p] {
+        processes_[p].control->hurry_exchange(ExchangeStream::kSaves, now_ns_);
+        after(p);
+      });
+    });
+  }
   after(p);
 }
 
-void ControlSim::next_call(size_t p) {
+void ControlSim::next_call(size_t p, ExchangeStream stream) {
   at(now_ns_ + dice_.between(0, dice_.chance(10) ? 3000 : 200) * kMs,
-     [this, p] { arrive(p, [this, p] { work(p); }); });
+     [this, p, stream] { arrive(p, [this, p, stream] { work(p, stream); }); });
 }
 
-void ControlSim::after(size_t p) {
+void ControlSim::take_results(size_t p) {
   Process& one = processes_[p];
-  if (one.is_catching_up) return;
-  one.control->time(now_ns_);  // a turn of the driver ends with it
-  for (const Letter& letter : one.control->take_letters()) send(p, letter);
-  std::optional<ExchangeResult> result = one.control->take_result();
-  if (result) {
-    if (!one.is_calling) problem_ = "a result without a call";
-    one.is_calling = false;
-    Call& call = one.calls.back();
+  for (const ExchangeStream stream : kStreams) {
+    std::optional<ExchangeResult> result = one.control->take_result(stream);
+    if (!result) continue;
+    Line& line = one.lines[static_cast<size_t>(stream)];
+    if (!line.is_calling) problem_ = "a result without a call";
+    line.is_calling = false;
+    Call& call = line.calls.back();
     call.outcome = result->error ? result->error->word() : "ok";
     call.values = result->values;
     trace(std::to_string(p) + " ends " + call.value + ": " +
@@ -208,8 +224,16 @@ void ControlSim::after(size_t p) {
     if (call.outcome == "ok" && one.verdict) problem_ = "an exchange completes after the verdict";
     const int64_t slack = kFrozenNs + 3 * kSettleNs + 2 * kHeartbeatNs + one.paused_ns;
     if (now_ns_ > call.deadline_ns + slack) problem_ = "a call ends long after its deadline";
-    next_call(p);
+    next_call(p, stream);
   }
+}
+
+void ControlSim::after(size_t p) {
+  Process& one = processes_[p];
+  if (one.is_catching_up) return;
+  one.control->time(now_ns_);  // a turn of the driver ends with it
+  for (const Letter& letter : one.control->take_letters()) send(p, letter);
+  take_results(p);
   if (!one.verdict && one.control->verdict() != nullptr) {
     one.verdict = *one.control->verdict();
     trace(std::to_string(p) + " verdict: " + one.verdict->message());
@@ -338,7 +362,7 @@ std::string ControlSim::check() const {
   for (size_t p = 0; p < processes_.size(); ++p) {
     const Process& one = processes_[p];
     if (one.is_dead || now_ns_ < one.paused_until_ns) continue;
-    if (one.is_calling) return "process " + std::to_string(p) + " has no result";
+    if (one.is_calling()) return "process " + std::to_string(p) + " has no result";
     if (!one.is_done) return "process " + std::to_string(p) + " does not end";
     const bool is_fenced = one.verdict && one.verdict->word() == "fenced";
     if (is_fenced && faults_.empty()) return "fenced without a fault";
@@ -356,23 +380,25 @@ std::string ControlSim::check() const {
 /// giver was told that the call failed.
 std::string ControlSim::check_exchanges() const {
   std::map<std::string, std::vector<std::string>> completed;  // by value
+  std::vector<Call> calls;
   for (const Process& one : processes_) {
-    for (const Call& call : one.calls) {
-      if (call.outcome != "ok") continue;
-      if (call.values.size() != processes_.size()) return "a result misses a process";
-      for (const std::string& value : call.values) {
-        const auto [place, is_new] = completed.emplace(value, call.values);
-        if (!is_new && place->second != call.values) return "two results with one value differ";
-      }
+    for (const Line& line : one.lines) {
+      calls.insert(calls.end(), line.calls.begin(), line.calls.end());
     }
   }
-  for (const Process& one : processes_) {
-    for (const Call& call : one.calls) {
-      const bool is_in = completed.count(call.value) != 0;
-      if (call.outcome == "ok" && !is_in) return "a result misses its own value";
-      if (is_in && (call.outcome == "deadline" || call.outcome == "desync")) {
-        return "a call ended with " + call.outcome + " but others completed it";
-      }
+  for (const Call& call : calls) {
+    if (call.outcome != "ok") continue;
+    if (call.values.size() != processes_.size()) return "a result misses a process";
+    for (const std::string& value : call.values) {
+      const auto [place, is_new] = completed.emplace(value, call.values);
+      if (!is_new && place->second != call.values) return "two results with one value differ";
+    }
+  }
+  for (const Call& call : calls) {
+    const bool is_in = completed.count(call.value) != 0;
+    if (call.outcome == "ok" && !is_in) return "a result misses its own value";
+    if (is_in && (call.outcome == "deadline" || call.outcome == "desync")) {
+      return "a call ended with " + call.outcome + " but others completed it";
     }
   }
   return "";

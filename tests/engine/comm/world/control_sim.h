@@ -1,8 +1,9 @@
 // N control channels in one thread and in virtual time, from one 64-bit seed: latency, loss of
 // connections, partitions, pauses, kills, damaged frames, reordering across connections. The frames
-// are real, the sockets are not.
+// are real, the sockets are not. Each process makes calls and saves beside one another.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -54,6 +55,11 @@ class ControlSim {
     std::string outcome;  // "", "ok" or the word
     std::vector<std::string> values;
   };
+  /// The exchanges of one stream, one after the other.
+  struct Line {
+    std::vector<Call> calls;
+    bool is_calling = false, is_finished = false;
+  };
   struct Process {
     std::unique_ptr<Control> control;
     std::vector<std::unique_ptr<FrameReader>> readers;
@@ -62,8 +68,9 @@ class ControlSim {
     int64_t paused_until_ns = 0;
     bool is_catching_up = false;               // with what came while it was stopped
     std::vector<std::function<void()>> inbox;  // while paused
-    std::vector<Call> calls;
-    bool is_calling = false, is_done = false, has_left = false;
+    std::array<Line, kExchangeStreams> lines;
+    bool is_done = false, has_left = false;
+    bool is_calling() const { return lines[0].is_calling || lines[1].is_calling; }
     int64_t paused_ns = 0;  // in all
     std::optional<Error> verdict;
   };
@@ -87,8 +94,9 @@ class ControlSim {
   void plan();
   void plan_fault(int kind, int64_t when_ns);
   void tick(size_t p);
-  void work(size_t p);
-  void next_call(size_t p);
+  void work(size_t p, ExchangeStream stream);
+  void next_call(size_t p, ExchangeStream stream);
+  void take_results(size_t p);
   void after(size_t p);
   void send(size_t from, const Letter& letter);
   void deliver(size_t from, size_t to, const std::string& bytes);

@@ -1,6 +1,8 @@
 // Losses, errors and agreements among the processes of a complete world, over real sockets.
 #include <catch2/catch.hpp>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/engine/comm/world/world_rig.h"
 
@@ -63,6 +65,67 @@ TEST_CASE("a loss ends an exchange that waits, and names it", "[control]") {
   const auto later = run_each({[&] { worlds[0]->exchange("step", "", 20'000); }});
   CHECK(later[0].word == "peer_lost");
   CHECK(later[0].took_ms < 100);
+}
+
+TEST_CASE("exchanges of a background thread run beside those of calls, and end with the world",
+          "[control]") {
+  Worlds worlds = complete_worlds({1, 2, 1});
+  // Each stream has its own names, numbers and pace; neither sees the other as a mismatch.
+  const auto run_line = [&](ExchangeStream stream, const std::string& name, int times) {
+    return on_each(worlds, [&, stream, times](size_t i) {
+      for (int n = 0; n < times; ++n) {
+        if (static_cast<size_t>(n) % 3 == i) sleep_ms(1);
+        const std::string value = name + std::to_string(n) + "/";
+        const auto all = worlds[i]->exchange(name + std::to_string(n), value + std::to_string(i),
+                                             10'000, stream);
+        for (size_t peer = 0; peer < all.size(); ++peer) {
+          if (all[peer] != value + std::to_string(peer)) throw Error("corrupt", all[peer]);
+        }
+      }
+    });
+  };
+  std::vector<Ending> saves;
+  std::thread background([&] { saves = run_line(ExchangeStream::kSaves, "save", 60); });
+  const std::vector<Ending> calls = run_line(ExchangeStream::kCalls, "step", 150);
+  background.join();
+  for (const std::vector<Ending>& endings : {saves, calls}) {
+    for (const Ending& ending : endings) {
+      INFO(ending.error.message());
+      CHECK(ending.word == "");
+    }
+  }
+
+  // One that nobody joins is given up on demand, and nothing was decided: it may be tried again.
+  std::thread stopper([&] {
+    sleep_ms(100);
+    worlds[1]->end_exchange(ExchangeStream::kSaves);
+  });
+  const auto alone =
+      run_each({[&] { worlds[1]->exchange("late", "", 20'000, ExchangeStream::kSaves); }});
+  stopper.join();
+  CHECK(alone[0].word == "deadline");
+  CHECK(alone[0].took_ms < 1000);
+  for (const Ending& ending : run_line(ExchangeStream::kSaves, "again", 2))
+    CHECK(ending.word == "");
+
+  // A loss ends both.
+  std::vector<Ending> waiting(2);
+  std::thread saver([&] {
+    waiting = run_each({[&] { worlds[0]->exchange("save", "", 20'000, ExchangeStream::kSaves); },
+                        [&] { worlds[1]->exchange("save", "", 20'000, ExchangeStream::kSaves); }});
+  });
+  const auto stepping = run_each({[&] { worlds[0]->exchange("step", "", 20'000); },
+                                  [&] {
+                                    sleep_ms(200);
+                                    worlds[2].reset();
+                                  }});
+  saver.join();
+  CHECK(stepping[0].word == "peer_lost");
+  for (const Ending& ending : waiting) {
+    CHECK(ending.word == "peer_lost");
+    CHECK(ending.error.rank() == 3);
+    CHECK(ending.took_ms < 2000);
+  }
 }
 
 TEST_CASE("R2: a process that stands still is reported as frozen, and is fenced when it comes back",
