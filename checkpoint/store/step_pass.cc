@@ -1,6 +1,7 @@
 #include "checkpoint/store/step_pass.h"
 
 #include <algorithm>
+#include <utility>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -79,24 +80,31 @@ void ShardPass::run(File& shard, PassContext* context, SliceSink* sink) {
 
 bool ShardPass::read_chunk(File& shard, const FileRange& chunk, char* data) {
   const int64_t want = chunk.end - chunk.begin;
+  int64_t got = 0;
   try {
-    const int64_t got = shard.pread(data, want, chunk.begin);
-    if (got >= want) return true;
-    throw Error("corrupt", "the file ends early")
-        .with("file", step_.shard_file(file_))
-        .with("offset", chunk.begin + got)
-        .with("want", chunk.end)
-        .with("got", chunk.begin + got)
-        .with("directory", step_.directory);
+    got = shard.pread(data, want, chunk.begin);
   } catch (const Error& error) {
-    if (next_ == slices_.size() || error.word() != "corrupt") {
-      sink_->lose(error, chunk.begin, want);
-    } else {
-      const SliceRef ref{static_cast<uint32_t>(file_), slices_[next_]};
-      sink_->lose(name_slice(error, step_, ref), chunk.begin, want);
-    }
+    sink_->lose(error, chunk.begin, want);
+    return false;
   }
-  return false;
+  if (got < want) sink_->lose(early_end(chunk, chunk.begin + got), chunk.begin, want);
+  return got >= want;
+}
+
+Error ShardPass::early_end(const FileRange& chunk, int64_t end) const {
+  Error error = Error("corrupt", "the file ends early")
+                    .with("file", step_.shard_file(file_))
+                    .with("offset", end)
+                    .with("want", chunk.end)
+                    .with("got", end)
+                    .with("directory", step_.directory);
+  const std::vector<Slice>& all = step_.indexes[file_].slices;
+  for (size_t i = next_; i < slices_.size(); ++i) {
+    const Slice& slice = all[slices_[i]];
+    if (slice.position + slice.bytes <= end) continue;
+    return name_slice(std::move(error), step_, {static_cast<uint32_t>(file_), slices_[i]});
+  }
+  return error;
 }
 
 void ShardPass::deliver(const FileRange& chunk, const char* data, bool is_there) {

@@ -64,6 +64,7 @@ class ShardPass {
   const Slice& next() const { return step_.indexes[file_].slices[slices_[next_]]; }
   FileRange next_range(size_t* slice) const;
   bool read_chunk(File& shard, const FileRange& chunk, char* data);
+  Error early_end(const FileRange& chunk, int64_t end) const;
   void deliver(const FileRange& chunk, const char* data, bool is_there);
   void deliver_slice(const FileRange& part, const char* data, bool is_there);
 

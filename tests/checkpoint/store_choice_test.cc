@@ -199,7 +199,7 @@ TEST_CASE("fields in which two steps differ") {
     REQUIRE(place != names.end());
     return found[static_cast<size_t>(place - names.begin())];
   };
-  CHECK(at("progress.lr").a == "0.0003");
+  CHECK(at("progress.lr").a == "3e-04");
   CHECK(at("progress.lr").b == "1e-04");
   CHECK(at("scaler").b == "absent");
   CHECK(at("random.seed").b == "43");
