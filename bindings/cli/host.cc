@@ -38,7 +38,10 @@ void Host::print_human(const std::string& line) {
 }
 
 void Host::note(const std::string& line) {
-  if (options.is_quiet) return;
+  if (!options.is_quiet) complain(line);
+}
+
+void Host::complain(const std::string& line) {
   draw_bar("");
   std::fprintf(stderr, "%s\n", line.c_str());
 }

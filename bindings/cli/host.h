@@ -42,6 +42,9 @@ class Host {
   /// Everything else: one line on stderr, above a progress bar if there is one. Nothing if quiet.
   void note(const std::string& line);
 
+  /// A failure that does not end the command: one line on stderr, also if quiet.
+  void complain(const std::string& line);
+
   /// True where a progress bar may be drawn: stderr is a terminal, neither --json nor --quiet.
   bool has_bar() const;
   /// Draws `line` over the bar's line, cut to the terminal; empty takes the bar away.

@@ -114,7 +114,7 @@ void RunSaves::report_failure(int64_t step, const Failure& failure) {
   } else if (failure.word() == "no_space") {
     line += " (make room, or set checkpoint.keep_last)";
   }
-  host_.note(line);
+  host_.complain(line);
 }
 
 void RunSaves::report_end(int64_t step, const std::string& report) {

@@ -50,20 +50,38 @@ Json keys_that_are_set(const Config& config) {
   }));
 }
 
+/// The model.* keys of an open checkpoint.
+Json model_keys_of(const Context& context, const std::string& path) {
+  const Checkpoint checkpoint = open_checkpoint(context, path);
+  return Json::parse(make_text([&](plait_bytes** out, plait_error** err) {
+           return plait_checkpoint_report(checkpoint.get(), out, err);
+         }))
+      .at("model");
+}
+
+void set_key(const Config& config, const std::string& key, const Json& value) {
+  const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+  call([&](plait_error** err) {
+    return plait_config_set(config.get(), key.c_str(), text.c_str(), err);
+  });
+}
+
+/// The model.* keys that the configuration leaves out, of the root that a run resumes from. What
+/// contradicts is found when its state is loaded, together with all other differences.
+void fill_model_keys(const Context& context, const Config& config, const std::string& root) {
+  list_steps(context, root);  // no directory is no checkpoint
+  const Json given = keys_that_are_set(config);
+  for (const auto& [key, value] : model_keys_of(context, root).items()) {
+    if (!given.contains(key)) set_key(config, key, value);
+  }
+}
+
 /// The model.* keys of what --load names. What is no checkpoint is refused here, before anything is
 /// built on it.
 void load_model_keys(const Context& context, const Config& config, const std::string& path) {
-  const Checkpoint checkpoint = open_checkpoint(context, path);
-  const Json report = Json::parse(make_text([&](plait_bytes** out, plait_error** err) {
-    return plait_checkpoint_report(checkpoint.get(), out, err);
-  }));
+  const Json model = model_keys_of(context, path);
   const auto load = [&](const Config& into) {
-    for (const auto& [key, value] : report.at("model").items()) {
-      const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-      call([&, name = key](plait_error** err) {
-        return plait_config_set(into.get(), name.c_str(), text.c_str(), err);
-      });
-    }
+    for (const auto& [key, value] : model.items()) set_key(into, key, value);
   };
   const Config loaded = empty_config(context);
   load(loaded);
@@ -110,6 +128,8 @@ Config make_config(const Host& host, const Context& context) {
   if (!options.config_path.empty()) load_file(config, options.config_path);
   for (const std::string& setting : options.settings) apply_setting(config, setting);
   if (!options.load_path.empty()) load_model_keys(context, config, options.load_path);
+  const std::string root = options.is_resume ? get_text(config, "run.checkpoint") : "";
+  if (!root.empty()) fill_model_keys(context, config, root);
   return config;
 }
 
