@@ -136,9 +136,9 @@ void HfDirectory::open_shards(Files& files, const std::string& directory) {
   }
   check_hf_index(index, files_, directory);
   if (index.has_total_size && index.total_size != static_cast<double>(bytes)) {
-    warnings_.push_back(std::string(kHfIndexFile) + ": total_size is " +
-                        json_number(index.total_size) + ", the tensors have " +
-                        std::to_string(bytes) + " bytes");
+    std::string& warning = warnings_.emplace_back(kHfIndexFile);
+    warning += ": total_size is " + json_number(index.total_size);
+    warning += ", the tensors have " + std::to_string(bytes) + " bytes";
   }
 }
 
