@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "checkpoint/format/rules.h"
 #include "checkpoint/format/trailer.h"
