@@ -127,8 +127,10 @@ std::optional<int64_t> parse_latest(std::string_view text) {
 }
 
 std::string lock_text(std::string_view run_id, int64_t wall_ns) {
-  std::string text = "run " + std::string(run_id) + ", host " + posix_net().host_name() + ", pid " +
-                     std::to_string(posix_net().process_id()) + ", since " + utc_text(wall_ns);
+  std::string text = "run ";
+  text.append(run_id).append(", host ").append(posix_net().host_name());
+  text.append(", pid ").append(std::to_string(posix_net().process_id()));
+  text.append(", since ").append(utc_text(wall_ns));
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < ' ') c = '_';  // one line
   }

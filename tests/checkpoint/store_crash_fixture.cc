@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string_view>
 
 #include "tests/checkpoint/store_root_fixture.h"
 
@@ -10,7 +11,9 @@ namespace plait::test {
 CrashWatch::CrashWatch(SimFiles& files, uint64_t draws, uint64_t acknowledged)
     : files_(files), draws_(draws), acknowledged_(acknowledged), begun_(acknowledged) {
   files_.after_each([this](const char* operation, const std::string& path) {
-    look(std::string(operation) + " " + path);
+    // Most operations are writes of a step that has no name yet.
+    const bool is_write = std::string_view(operation) == "write";
+    look(std::string(operation) + " " + path, is_write ? (draws_ + 7) / 8 : draws_);
   });
 }
 
@@ -26,16 +29,16 @@ void CrashWatch::live(const std::vector<int64_t>& steps, const CommitOptions& co
     SavePlan plan{step, commit, {1, 0}, {}};
     plan.acknowledged = [&] {
       acknowledged_ = sequence;
-      look("acknowledgement of step " + std::to_string(step));
+      look("acknowledgement of step " + std::to_string(step), draws_);
     };
     save_step(*root, files_, plan);
   }
 }
 
-void CrashWatch::look(const std::string& when) {
-  if (!violation_.empty()) return;
+void CrashWatch::look(const std::string& when, uint64_t draws) {
+  if (!violation_.empty() || acknowledged_ < first_) return;
   const uint64_t seed = static_cast<uint64_t>(files_.operations());
-  files_.for_each_crash(draws_, seed, [&](SimFiles& after, uint64_t choice) {
+  files_.for_each_crash(draws, seed, [&](SimFiles& after, uint64_t choice) {
     ++states_;
     std::string faults;
     const uint64_t found = find_newest(after, kRootPath, &faults).sequence;

@@ -16,13 +16,15 @@ namespace plait::test {
 /// step-* verifies; LATEST names a step.
 class CrashWatch {
  public:
-  /// Looks at up to `draws` states after each operation. `acknowledged`: sequence of what was saved
-  /// in these files before.
+  /// Looks at up to `draws` states after each operation, fewer after a write. `acknowledged`:
+  /// sequence of what was saved in these files before.
   CrashWatch(SimFiles& files, uint64_t draws, uint64_t acknowledged = 0);
   ~CrashWatch();
   CrashWatch(const CrashWatch&) = delete;
   CrashWatch& operator=(const CrashWatch&) = delete;
 
+  /// Looks at nothing before this many saves were acknowledged.
+  void wait_for(uint64_t saves) { first_ = saves; }
   /// A process that opens the root and saves these steps with retention 1.
   void live(const std::vector<int64_t>& steps, const CommitOptions& commit);
 
@@ -31,10 +33,10 @@ class CrashWatch {
   uint64_t acknowledged() const { return acknowledged_; }
 
  private:
-  void look(const std::string& when);
+  void look(const std::string& when, uint64_t draws);
 
   SimFiles& files_;
-  uint64_t draws_, acknowledged_, begun_;
+  uint64_t draws_, acknowledged_, begun_, first_ = 0;
   std::string violation_;
   int64_t states_ = 0;
 };

@@ -81,7 +81,9 @@ TEST_CASE("one writer at a time holds a root, and says who it is") {
   CHECK_THAT(root.read("LOCK"), Catch::Matchers::EndsWith("Z\n"));
   // A holder that died has left its text, a longer one, and no lock.
   root.writer.reset();
-  root.write("LOCK", "run " + std::string(100, 'x') + ", host elsewhere, pid 1, since 2020\n");
+  std::string dead = "run ";
+  dead.append(100, 'x') += ", host elsewhere, pid 1, since 2020\n";
+  root.write("LOCK", dead);
   root.open();
   const std::string text = root.read("LOCK");
   CHECK_THAT(text, Contains("run run-7") && !Contains("xxx") && !Contains("elsewhere"));

@@ -28,7 +28,8 @@ TEST_CASE("worlds of 1 to 64 ranks name their files by rank, and owners of nothi
     for (int64_t rank = 0; rank < world; ++rank) {
       if (state.sources(rank).empty()) continue;
       const std::string digits = std::to_string(rank);
-      const std::string stem = "s" + std::string(5 - digits.size(), '0') + digits;
+      std::string stem = "s";
+      stem.append(5 - digits.size(), '0') += digits;
       want.push_back(stem + ".idx");
       want.push_back(stem + ".plt");
       REQUIRE(manifest.files.at(owners).ordinal == static_cast<uint32_t>(rank));
