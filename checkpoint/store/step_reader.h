@@ -35,9 +35,11 @@ struct Damage {
 class StepReader {
  public:
   /// Opens files inside `directory` without following links, checks kinds and sizes, decodes
-  /// MANIFEST and all indexes. Errors are those of decode_manifest and decode_index, and
-  /// `missing_shard` (ordinal, file), `invalid_file`, `no_checkpoint`. Holds a shared lock on
-  /// MANIFEST while it lives, where the file system has locks.
+  /// MANIFEST and all indexes, and proves that the slices of all shards hold each element of each
+  /// (tensor, kind) once (`invalid_field` with tensor, kind and box). Other errors are those of
+  /// decode_manifest and decode_index, and `missing_shard` (ordinal, file), `corrupt` for a file of
+  /// another size, `save_id_mismatch`, `invalid_file`, `no_checkpoint`. Holds a shared lock on
+  /// MANIFEST while it lives, where the file system has locks (`locked`: it is being removed).
   static std::unique_ptr<StepReader> open(Files& files, const std::string& directory);
   ~StepReader();
 
@@ -48,8 +50,8 @@ class StepReader {
 
   /// Fills the targets from the slices that meet them: one ascending pass over each shard, in
   /// chunks of 8 MiB through one buffer, hashing each slice whole. Throws `corrupt` (file, offset,
-  /// tensor, kind) for a slice whose hash differs, `invariant` unless each element of each target
-  /// was filled exactly once. Adds to `bytes_done`; `cancelled` soon after `is_cancelled` turns
+  /// tensor, kind) for a slice whose hash differs (`save_id_mismatch` where the shard's header
+  /// names another save), `invariant` unless each element of each target was filled exactly once. Adds to `bytes_done`; `cancelled` soon after `is_cancelled` turns
   /// true. Both may be null. Several threads may read at a time.
   void read(std::span<ReadTarget> targets, std::atomic<int64_t>* bytes_done = nullptr,
             const std::atomic<bool>* is_cancelled = nullptr) const;
