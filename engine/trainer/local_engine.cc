@@ -62,7 +62,8 @@ LocalEngine::LocalEngine(const Config& config, const EngineOptions& options)
       options_(options),
       watch_(Mesh(settings_.layout.tensor, settings_.layout.pipeline, settings_.layout.data)),
       trace_(*options.env, options.log, options.world->options().first_rank),
-      ranks_(settings_, options) {
+      ranks_(settings_, options),
+      saver_(ranks_, options_) {
   check_built(settings_, *options.world);
   if (settings_.trace.steps > 0) trace_.check_directory(settings_.trace.directory);
   local_data_ = data_coordinates(settings_.layout, options.world->options());

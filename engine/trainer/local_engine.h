@@ -14,6 +14,7 @@
 #include "engine/trainer/loader.h"
 #include "engine/trainer/rank_set.h"
 #include "engine/trainer/run_state.h"
+#include "engine/trainer/saver.h"
 #include "engine/trainer/step_trace.h"
 #include "engine/trainer/straggler_watch.h"
 #include "engine/trainer/tensor_access.h"
@@ -48,10 +49,11 @@ class LocalEngine final : public Engine {
                    void* data, int64_t bytes) override;
   void write_tensor(std::string_view name, TensorKind kind, DType dtype, const void* data,
                     int64_t bytes, int64_t timeout_ms) override;
+  std::shared_ptr<AsyncOperation> save(const std::string& root, int64_t timeout_ms) override;
   std::string load(const std::string& path, int64_t timeout_ms) override;
   void request_stop() override { ranks_.request_stop(); }
-  void abort() override { ranks_.abort(); }
-  void close(int64_t timeout_ms) override { ranks_.close(timeout_ms); }
+  void abort() override;
+  void close(int64_t timeout_ms) override;
 
   /// For tests, between calls: what lies in the memory of ranks.
   RankSet& ranks() { return ranks_; }
@@ -163,12 +165,14 @@ class LocalEngine final : public Engine {
     int64_t samples = 0;
   };
   std::optional<ResumedData> resumed_data_;
-  bool is_fresh_ = true;  // the state is what the configuration draws
+  bool is_fresh_ = true;         // the state is what the configuration draws
+  bool is_last_applied_ = true;  // else the last update was skipped or not finite
   std::vector<TensorEntry> entries_;
   std::map<std::string, std::string, std::less<>> fixed_reports_;
   std::vector<Generator> generators_;  // by local rank
   StepTrace trace_;
   RankSet ranks_;
+  Saver saver_;  // ends before the ranks go
 };
 
 }  // namespace plait

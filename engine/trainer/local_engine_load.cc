@@ -71,6 +71,7 @@ Manifest LocalEngine::describe() const {
 std::string LocalEngine::load(const std::string& path, int64_t timeout_ms) {
   ranks_.check_usable();
   check_no_pending("load");
+  saver_.wait(settings_.checkpoint.save_timeout_ms);
   const int64_t most_ms = settings_.checkpoint.load_timeout_ms;
   const int64_t limit_ms = timeout_ms > 0 ? std::min(timeout_ms, most_ms) : most_ms;
   const Manifest expected = describe();

@@ -41,6 +41,7 @@ std::string rank_text(const Rank& rank) {
 
 std::vector<std::pair<std::string, double>> LocalEngine::counters() const {
   const Straggler* worst = watch_.worst();
+  const SaveCounts saves = saver_.counts();
   std::vector<std::pair<std::string, double>> all = {
       {"steps", static_cast<double>(totals_.step)},
       {"samples", static_cast<double>(totals_.samples)},
@@ -55,6 +56,9 @@ std::vector<std::pair<std::string, double>> LocalEngine::counters() const {
       {"optimizer_seconds", totals_.optimizer_seconds},
       {"memory_bytes", static_cast<double>(largest(&MemoryLedger::total))},
       {"memory_peak_bytes", static_cast<double>(largest(&MemoryLedger::peak))},
+      {"saves", static_cast<double>(saves.durable)},
+      {"saves_failed", static_cast<double>(saves.failed)},
+      {"saves_skipped", static_cast<double>(saves.skipped)},
       {"replica_checks", static_cast<double>(totals_.replica_checks)},
       {"replica_divergences", static_cast<double>(totals_.divergences)},
       {"straggler_rank", worst != nullptr ? static_cast<double>(worst->rank) : -1.0},

@@ -314,6 +314,7 @@ Outcome LocalEngine::finish_update(Metrics* metrics) {
 /// Takes the decision of the ranks into the totals, or turns it into an error that leaves them.
 Outcome LocalEngine::end_update(const Update& update, Metrics* metrics) {
   note_replicas(update);
+  is_last_applied_ = update.kind == Update::Kind::kApplied;
   if (update.kind == Update::Kind::kNonfinite || update.kind == Update::Kind::kScaleExhausted) {
     throw_nonfinite(update);
   }
