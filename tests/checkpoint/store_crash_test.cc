@@ -72,7 +72,8 @@ TEST_CASE("power loss: each sync of a save is needed") {
   }
 }
 
-/// Calls `visit` with the files as they are after each operation of the last of these saves.
+/// Calls `visit` with the files as they are after each operation of the last of these saves, writes
+/// left out: they fill files that have no name yet.
 void after_each_operation(const std::vector<int64_t>& steps, const CommitOptions& commit,
                           const std::function<void(SimFiles& files, const std::string& when,
                                                    uint64_t acknowledged)>& visit) {
@@ -84,7 +85,8 @@ void after_each_operation(const std::vector<int64_t>& steps, const CommitOptions
   }
   uint64_t acknowledged = steps.size() - 1;
   files.after_each([&](const char* operation, const std::string& path) {
-    visit(files, std::string(operation) + " " + path, acknowledged);
+    const std::string name = operation;
+    if (name != "write") visit(files, name + " " + path, acknowledged);
   });
   save_step(*root, files, {steps.back(), commit, {1, 0}, [&] { ++acknowledged; }});
   files.after_each({});
