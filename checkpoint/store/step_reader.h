@@ -17,7 +17,7 @@ namespace plait {
 
 /// Where a part of a logical tensor goes.
 struct ReadTarget {
-  int64_t tensor = 0;  ///< index in the manifest
+  int64_t tensor = 0;                  ///< index in the manifest
   StateKind kind = StateKind::kParam;  ///< as it is stored
   Box box;                             ///< may be empty
   DType dtype = DType::kFloat32;       ///< of `data`: the stored one, or float32 (widened exactly)
@@ -27,9 +27,9 @@ struct ReadTarget {
 };
 
 struct Damage {
-  std::string file;        ///< relative to the step's directory
-  int64_t offset = 0;      ///< of the first byte of what is damaged
-  std::string what;        ///< one line
+  std::string file;    ///< relative to the step's directory
+  int64_t offset = 0;  ///< of the first byte of what is damaged
+  std::string what;    ///< one line
 };
 
 class StepReader {
@@ -51,8 +51,9 @@ class StepReader {
   /// Fills the targets from the slices that meet them: one ascending pass over each shard, in
   /// chunks of 8 MiB through one buffer, hashing each slice whole. Throws `corrupt` (file, offset,
   /// tensor, kind) for a slice whose hash differs (`save_id_mismatch` where the shard's header
-  /// names another save), `invariant` unless each element of each target was filled exactly once. Adds to `bytes_done`; `cancelled` soon after `is_cancelled` turns
-  /// true. Both may be null. Several threads may read at a time.
+  /// names another save), `invariant` unless each element of each target was filled exactly once.
+  /// Adds to `bytes_done`; `cancelled` soon after `is_cancelled` turns true. Both may be null.
+  /// Several threads may read at a time.
   void read(std::span<ReadTarget> targets, std::atomic<int64_t>* bytes_done = nullptr,
             const std::atomic<bool>* is_cancelled = nullptr) const;
 
@@ -81,8 +82,8 @@ struct SkippedStep {
   std::string reason;
 };
 
-/// What `path` holds: a root, whose steps are tried newest first (`is_falling_back`: else the newest
-/// alone), or one step directory. `no_checkpoint` when there is none, with what was skipped.
+/// What `path` holds: a root, whose steps are tried newest first (`is_falling_back`: else the
+/// newest alone), or one step directory. `no_checkpoint` when there is none, with what was skipped.
 struct OpenedStep {
   std::unique_ptr<StepReader> reader;
   std::vector<SkippedStep> skipped;
