@@ -73,7 +73,8 @@ SafetensorsWriter::SafetensorsWriter(File& file, std::vector<SafetensorsSpec> te
     : file_(file), dtype_(dtype), on_chunk_(std::move(on_chunk)) {
   std::sort(tensors.begin(), tensors.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
-  std::string header = std::string("{") + kMetadata;
+  std::string header = "{";
+  header += kMetadata;
   int64_t data = 0;
   for (SafetensorsSpec& spec : tensors) {
     header += "," + entry_text(spec, dtype_, data);
