@@ -21,9 +21,11 @@ CrashWatch::~CrashWatch() { files_.after_each({}); }
 
 void CrashWatch::live(const std::vector<int64_t>& steps, const CommitOptions& commit) {
   Env env = env_of(files_);
+  std::string ignored;
+  // What the process before had begun may be there.
+  begun_ = std::max(begun_, find_newest(files_, kRootPath, &ignored).sequence);
   const auto root = RootWriter::open(env, kRootPath, "r", nullptr, 0);
   for (const int64_t step : steps) {
-    std::string ignored;
     const uint64_t sequence = find_newest(files_, kRootPath, &ignored).sequence + 1;
     begun_ = std::max(begun_, sequence);
     SavePlan plan{step, commit, {1, 0}, {}};

@@ -99,7 +99,6 @@ TEST_CASE("a process is killed anywhere, and the next one loses power anywhere")
     after_each_operation(steps, commit, [&](SimFiles& now, const std::string& when, uint64_t sure) {
       SimFiles files = now.kill();
       CrashWatch watch(files, test::kIsSanitized ? 1 : 3, sure);
-      // What the first process had begun may be there.
       watch.live({3}, commit);
       INFO(when);
       INFO(watch.violation());

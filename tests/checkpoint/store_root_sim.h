@@ -21,6 +21,7 @@ class SimRoot {
  public:
   SimRoot() : env(env_of(files)), log(posix_env().clock) {
     files.make_directory("/runs");
+    files.sync_directory("/");
     open();
   }
   /// The writer of another process, the first having ended.
