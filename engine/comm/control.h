@@ -46,6 +46,8 @@ class Control {
   bool is_aborting() const { return agreement_.is_active(); }
   /// The others have ended without this process, or it without them.
   bool is_out() const { return verdict() != nullptr && agreement_.is_out(options_.own); }
+  /// This process goes on without `peer`.
+  bool has_put_out(size_t peer) const { return agreement_.is_out(peer); }
   /// Everybody has left, or the world has ended otherwise.
   bool is_alone() const;
 
