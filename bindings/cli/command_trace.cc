@@ -104,11 +104,14 @@ int run_trace(Host& host) {
   RunPlan plan;
   plan.steps = kWarmUp;
   RunProgress progress(host, kWarmUp + steps, 1);
-  bool is_complete = run_steps(host, context, engine, plan, &lines, &progress);
+  RunOutputs outputs;
+  outputs.lines = &lines;
+  outputs.progress = &progress;
+  bool is_complete = run_steps(host, context, engine, plan, outputs);
   if (is_complete) {
     begin_trace(engine, steps);
     plan.steps += steps;
-    is_complete = run_steps(host, context, engine, plan, &lines, &progress);
+    is_complete = run_steps(host, context, engine, plan, outputs);
   }
   progress.end();
   // The last step is whole when a stop comes with it: its trace is there.

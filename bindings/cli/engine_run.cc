@@ -28,7 +28,7 @@ bool run_steps(Host& host, const Context& context, const Engine& engine, const R
     outputs.lines->write(step_line(metrics));
     outputs.progress->step(metrics);
     drain_logs(host, context);
-    outputs.saves->after_step(step);
+    if (outputs.saves != nullptr) outputs.saves->after_step(step);
     if (code == PLAIT_STOPPED) return false;
     const bool is_due =
         step == plan.steps || (plan.evaluate_every > 0 && step % plan.evaluate_every == 0);

@@ -17,7 +17,7 @@ struct RunPlan {
 struct RunOutputs {
   MetricsLines* lines = nullptr;
   RunProgress* progress = nullptr;
-  RunSaves* saves = nullptr;
+  RunSaves* saves = nullptr;  ///< null: the run saves nothing
 };
 
 /// Steps the engine, which draws its own batches, up to plan.steps, and evaluates and saves where
