@@ -101,7 +101,7 @@ void combine_few(const OrderedParts& in, int64_t first, int64_t last) {
     targets[member] = reinterpret_cast<float*>(in.targets[member]);
   }
 #ifndef __clang__  // which does not know it
-#pragma GCC ivdep   // a target is a part or apart from it
+#pragma GCC ivdep  // a target is a part or apart from it
 #endif
   for (int64_t i = first; i < last; ++i) {
     float value = parts[0][i];

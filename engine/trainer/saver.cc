@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kNsOfMs = 1'000'000;
 constexpr std::chrono::milliseconds kLookAtSaves{50};
+constexpr std::chrono::seconds kIdleLook{1};
 /// How long saves may take to notice that they were abandoned, before `close` returns anyway.
 constexpr int64_t kLetGoMs = 1500;
 /// The file system's share of a shard: header and gaps between slices.
@@ -265,7 +266,9 @@ void Saver::start_thread() {
 void Saver::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return is_stopping_ || !queue_.empty(); });
+    const auto has_news = [&] { return is_stopping_ || !queue_.empty(); };
+    while (!changed_.wait_for(lock, kIdleLook, has_news)) {
+    }
     if (queue_.empty()) return;
     running_ = std::move(queue_.front());
     queue_.pop_front();

@@ -283,9 +283,8 @@ TEST_CASE("H5: what fails in one process before a call fails the call in all",
   const TempDirectory folder;
   ProcessEngines engines({1, 2});
   require_all(engines.create(fault_config(degrees(1, 3, 1))), "");
-  const Endings endings = engines.each([&](size_t i) {
-    engines[i].load(folder.file("nothing-" + std::to_string(i)), 5000);
-  });
+  const Endings endings = engines.each(
+      [&](size_t i) { engines[i].load(folder.file("nothing-" + std::to_string(i)), 5000); });
   CHECK(endings[0].word != "");
   check_all(endings, endings[0].word, "nothing-0");
   CHECK(endings[0].error.code() == endings[1].error.code());
