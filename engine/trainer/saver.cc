@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <exception>
 
 #include "engine/trainer/save_round.h"
 #include "kernels/base/json_text.h"
@@ -34,24 +35,31 @@ std::string skipped_report(const SaveJob& job) {
 
 }  // namespace
 
-Saver::Saver(RankSet& ranks, const EngineOptions& options) : ranks_(ranks), options_(options) {}
+Saver::Saver(RankSet& ranks, const EngineOptions& options)
+    : ranks_(ranks),
+      options_(options),
+      freed_(Error("aborted", "the engine was freed before the save was durable")
+                 .rank(static_cast<int32_t>(options.world->options().first_rank))
+                 .subsystem("engine/trainer")) {}
 
 Saver::~Saver() {
-  abandon(Error("aborted", "the engine was freed before the save was durable")
-              .rank(static_cast<int32_t>(options_.world->options().first_rank))
-              .subsystem("engine/trainer"));
+  if (!thread_.joinable()) return;  // there was no save
   {
     std::unique_lock lock(mutex_);
+    if (!abandoned_) abandoned_ = std::move(freed_);  // needs no memory
     is_stopping_ = true;
     changed_.notify_all();
-    while (thread_.joinable() && !has_ended_) {
+    while (!has_ended_) {
       lock.unlock();
-      hurry();
+      try {
+        hurry();
+      } catch (const std::exception&) {  // the exchange then ends at its own limit
+      }
       lock.lock();
       changed_.wait_for(lock, kLookAtSaves, [&] { return has_ended_; });
     }
   }
-  if (thread_.joinable()) thread_.join();
+  thread_.join();
 }
 
 std::vector<SaveAnswer> Saver::agree(const char* round, int64_t limit_ms,

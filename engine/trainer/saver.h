@@ -25,6 +25,7 @@
 #include "engine/trainer/rank_set.h"
 #include "engine/trainer/save_job.h"
 #include "engine/trainer/save_run.h"
+#include "kernels/base/error.h"
 
 namespace plait {
 
@@ -90,6 +91,7 @@ class Saver {
 
   RankSet& ranks_;
   EngineOptions options_;
+  Error freed_;                          // made in advance: the destructor may find no memory
   std::atomic<bool> is_patient_{false};  // the saver's thread is in an exchange that hurry ends
 
   mutable std::mutex mutex_;  // guards what follows
