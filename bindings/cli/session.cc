@@ -70,8 +70,8 @@ void set_key(const Config& config, const std::string& key, const Json& value) {
 /// contradicts is found when its state is loaded, together with all other differences.
 void fill_model_keys(const Context& context, const Config& config, const std::string& root) {
   list_steps(context, root);  // no directory is no checkpoint
-  const Json given = keys_that_are_set(config);
-  for (const auto& [key, value] : model_keys_of(context, root).items()) {
+  const Json given = keys_that_are_set(config), model = model_keys_of(context, root);
+  for (const auto& [key, value] : model.items()) {
     if (!given.contains(key)) set_key(config, key, value);
   }
 }
