@@ -165,7 +165,7 @@ plait_dataset_info describe_data(const Context& context, const Config& config,
       {"train.sequence_length", "1"},
       {"model.vocab_size", std::to_string(std::max<int64_t>(largest + 1, 1))}};
   for (const auto& [key, value] : keys) {
-    call([&, key = key](plait_error** err) {
+    call([&, key = key, &value = value](plait_error** err) {
       return plait_config_set(config.get(), key, value.c_str(), err);
     });
   }
