@@ -120,7 +120,8 @@ struct EmbeddingProblem {
 }  // namespace
 
 TEST_CASE("shards of an embedding put together are the whole", "[embedding]") {
-  for (const auto& [compute, residual] : dtype_pairs()) {
+  for (const auto& pair : dtype_pairs()) {
+    const DType compute = pair.first, residual = pair.second;
     for (const bool has_positions : {false, true}) {
       const EmbeddingProblem problem{compute, residual, has_positions};
       for_all(&Kernels::embedding, [&](OpRunner& runner) {
@@ -153,7 +154,8 @@ TEST_CASE("a foreign row is zeros, whatever lies outside the shard", "[embedding
 TEST_CASE("parts of a residual norm's rows are the whole", "[residual_norm]") {
   const Shape shape{kRows, kHidden}, vector{kHidden};
   const Dropout dropout = Dropout::make(stream_key("dropout/layers.0.attention.output", 2), 0.3, 7);
-  for (const auto& [compute, residual] : dtype_pairs()) {
+  for (const auto& pair : dtype_pairs()) {
+    const DType compute = pair.first, residual = pair.second;
     const HostTensor x = random_tensor(residual, shape, 1),
                      delta = random_tensor(compute, shape, 2);
     const HostTensor bias = random_tensor(compute, vector, 3);

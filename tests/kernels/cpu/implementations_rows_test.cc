@@ -241,7 +241,8 @@ TEST_CASE("every embedding equals the reference", "[embedding]") {
     const int64_t vocabulary = rows / 3 + 2, longest = sequence + 2;
     const std::vector<int32_t> tokens = random_ids(rows, vocabulary, 1);
     const std::vector<int32_t> positions = random_ids(rows, longest, 2);
-    for (const auto& [compute, residual] : dtype_pairs()) {
+    for (const auto& pair : dtype_pairs()) {
+      const DType compute = pair.first, residual = pair.second;
       const HostTensor token = random_tensor(compute, {vocabulary, hidden}, 3);
       const HostTensor place = random_tensor(compute, {longest, hidden}, 4);
       const HostTensor grad_y = random_tensor(residual, {rows, hidden}, 5, 1.0, true);
