@@ -172,7 +172,9 @@ TEST_CASE("a lost peer ends saves in flight", "[save]") {
   const std::string word = ending_of(two.operation(0));
   INFO(word);
   CHECK((word == "peer_lost" || word == "aborted"));
-  CHECK(ending_of(two.operation(1)) == "aborted");
+  const std::string gone = ending_of(two.operation(1));  // whichever its saver met first
+  INFO(gone);
+  CHECK((gone == "aborted" || gone == "deadline"));
   CHECK(steps_in(root).empty());
   CHECK_THROWS_AS(two[0].save(root, 20'000), Error);
 }
