@@ -1,6 +1,8 @@
 #include "capi/src/handle.h"
 
-#if !defined(NDEBUG) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#include "kernels/base/sanitizer.h"
+
+#if !defined(NDEBUG) || PLAIT_ADDRESS_SANITIZER || PLAIT_THREAD_SANITIZER
 #define PLAIT_QUARANTINE 1
 #else
 #define PLAIT_QUARANTINE 0

@@ -19,6 +19,8 @@
 #include <new>
 #include <sstream>
 
+#include "kernels/base/sanitizer.h"
+
 namespace host {
 namespace {
 
@@ -85,7 +87,7 @@ bool has_threads(int64_t count) { return falls_to(thread_count, count); }
 bool has_descriptors(int64_t count) { return falls_to(descriptor_count, count); }
 
 int64_t heap_bytes() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if PLAIT_ADDRESS_SANITIZER || PLAIT_THREAD_SANITIZER
   return 0;
 #else
   const struct mallinfo2 info = mallinfo2();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/sanitizer.h"
 #include "tests/host/rig.h"
 
 using host::Err;
@@ -115,7 +116,7 @@ TEST_CASE("A6: far samples of a small data set", "[tensor]") {
   CHECK(plait_dataset_read(dataset, "tokens", 0, INT64_MAX, none.out(), err) != PLAIT_OK);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !PLAIT_ADDRESS_SANITIZER && !PLAIT_THREAD_SANITIZER
 TEST_CASE("R14: a model beyond all memory is refused, no engine is made", "[tensor]") {
   Rig rig;
   Err err;
