@@ -64,9 +64,10 @@ TEST_CASE("R3: a rank that spins is stalled by its rank, and the call ends", "[f
   const Layout layout = GENERATE(degrees(1, 1, 1), degrees(2, 2, 1), degrees(1, 2, 2, 3));
   const int64_t victim = layout.world() - 1;
   INFO(layout.text());
-  ClockedEngine rig(fault_config(layout, kShortStalls));
+  // A rank that is late may look at them until its engine is gone.
   const std::vector<int32_t> rows = fault_rows(51);
   const Batch batch = token_batch(rows, kFaultBatch);
+  ClockedEngine rig(fault_config(layout, kShortStalls));
   for (int i = 0; i < 5; ++i) step(*rig.engine, batch);
   rig.clock.arm(victim, 9, [&] { rig.spin(); });
   const auto endings = run_each({[&] { step(*rig.engine, batch); }});
@@ -94,10 +95,10 @@ TEST_CASE("R3: a rank that spins is stalled by its rank, and the call ends", "[f
 
 TEST_CASE("R3: three times the median step is worth a warning, ten times is the limit",
           "[faults][stall]") {
-  ClockedEngine rig(fault_config(
-      degrees(1, 1, 2), {{"timeout.stall_min_ms", "1"}, {"timeout.first_steps_ms", "20000"}}));
   const std::vector<int32_t> rows = fault_rows(52);
   const Batch batch = token_batch(rows, kFaultBatch);
+  ClockedEngine rig(fault_config(
+      degrees(1, 1, 2), {{"timeout.stall_min_ms", "1"}, {"timeout.first_steps_ms", "20000"}}));
   std::vector<double> seconds;
   for (int i = 0; i < 7; ++i) {  // so a step takes 60 ms, and more
     rig.clock.arm(0, 3, [] { sleep_ms(60); });

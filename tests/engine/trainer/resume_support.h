@@ -63,8 +63,7 @@ inline std::vector<uint32_t> state_bits(Engine& engine) {
   return bits;
 }
 
-/// Saves and waits until the step is durable; its report.
-/// Any thread: asserts nothing.
+/// Saves and waits until the step is durable; its report. Any thread: asserts nothing.
 inline std::string save_now(Engine& engine, const std::string& root) {
   const auto operation = engine.save(root, -1);
   if (!operation->wait(60'000)) throw Error("deadline", "a save did not end").with("root", root);
