@@ -26,7 +26,7 @@ for name in sys.argv[2:]:
         continue
     words = shlex.split(entry["command"])
     words = [w for i, w in enumerate(words) if w not in ("-o", "-c") and words[i - 1] != "-o" and w != entry["file"]]
-    words = [w for w in words if not re.match(r"-O\d|-g\d?$|ccache$|.*/ccache$", w)]
+    words = [w for w in words if not re.match(r"-O\d|-g\d?$|-Winvalid-pch$|ccache$|.*/ccache$", w)]
     print(name, entry["directory"], " ".join(map(shlex.quote, words + ["-c", entry["file"]])), sep="\t")
 PY
 
