@@ -41,12 +41,13 @@ void CrashWatch::look(const std::string& when, uint64_t draws) {
   if (!violation_.empty() || acknowledged_ < first_) return;
   const uint64_t seed = static_cast<uint64_t>(files_.operations());
   files_.for_each_crash(draws, seed, [&](SimFiles& after, uint64_t choice) {
+    if (!violation_.empty()) return;
     ++states_;
     std::string faults;
     const uint64_t found = find_newest(after, kRootPath, &faults).sequence;
     if (found < acknowledged_) faults += "the acknowledged save is gone; ";
     if (found > begun_) faults += "a save is there that was not begun; ";
-    if (faults.empty() || !violation_.empty()) return;
+    if (faults.empty()) return;
     violation_ = "after " + when + ", choice " + std::to_string(choice) + ", saves " +
                  std::to_string(acknowledged_) + " of " + std::to_string(begun_) + ", found " +
                  std::to_string(found) + ": " + faults;
