@@ -1,34 +1,8 @@
 #!/usr/bin/env bash
 # Checkpoints of the `plait` program: saved, killed, resumed in other layouts, inspected, compared,
-# damaged, verified, converted. Prints TAP. The program is $PLAIT, by default that of the release build.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-export PLAIT=${PLAIT:-$root/build/release/bin/plait}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-number=0 bad=0
+# damaged, verified, converted. Prints TAP.
+. "$(dirname "$0")/../support/tap.sh"
 
-judge() { # CODE WHAT: 0 is ok
-  number=$((number + 1))
-  if [ "$1" = 0 ]; then
-    echo "ok $number - $2"
-  else
-    echo "not ok $number - $2"
-    sed 's/^/# /' out err 2>/dev/null | head -n 12
-    bad=1
-  fi
-}
-run() { "$PLAIT" "$@" >out 2>err </dev/null; }
-expect() { # CODE PATTERN WHAT ARGUMENT…: the exit code, and a line of stderr that begins with `plait: PATTERN`
-  local code=$1 pattern=$2 what=$3
-  shift 3
-  run "$@"
-  local got=$?
-  [ $got = "$code" ] || echo "exit code $got, expected $code" >>err
-  [ $got = "$code" ] && grep -q -- "^plait: $pattern" err
-  judge $? "$what"
-}
-check() { python3 -c "import json, math; $1" 2>>err; } # PYTHON
 # The lines of both files from step FIRST on have the same loss, grad_norm and lr, as text or within a tolerance.
 same_steps() { # FIRST FILE FILE [TOLERANCE]
   python3 - "$@" 2>>err <<'END'

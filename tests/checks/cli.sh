@@ -1,35 +1,9 @@
 #!/usr/bin/env bash
 # The `plait` program on small real input: results, files, exit codes, signals. Prints TAP.
-# The program is $PLAIT, by default that of the release build.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-export PLAIT=${PLAIT:-$root/build/release/bin/plait}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-number=0 bad=0
+. "$(dirname "$0")/../support/tap.sh"
+error_lines=1
 
-judge() { # CODE WHAT: 0 is ok
-  number=$((number + 1))
-  if [ "$1" = 0 ]; then
-    echo "ok $number - $2"
-  else
-    echo "not ok $number - $2"
-    sed 's/^/# /' out err 2>/dev/null | head -n 8
-    bad=1
-  fi
-}
-run() { "$PLAIT" "$@" >out 2>err </dev/null; }
-expect() { # CODE PATTERN WHAT ARGUMENT…: the exit code, and a line of stderr that begins with `plait: PATTERN`
-  local code=$1 pattern=$2 what=$3
-  shift 3
-  run "$@"
-  local got=$?
-  [ $got = "$code" ] || echo "exit code $got, expected $code" >>err
-  [ $got = "$code" ] && grep -q -- "^plait: $pattern" err && [ "$(grep -c '^plait: ' err)" = 1 ]
-  judge $? "$what"
-}
 json_lines() { python3 -c 'import json, sys; [json.loads(line) for line in open(sys.argv[1])]' "$1"; }
-check() { python3 -c "import json, math; $1" 2>>err; } # PYTHON
 
 # A text with something to learn, and its tokens.
 python3 - <<'END'

@@ -1,21 +1,8 @@
 #!/usr/bin/env bash
 # samples/launch: arguments, exit codes, and that it leaves no process (H2). Prints TAP.
-launch=$(cd "$(dirname "$0")/../.." && pwd)/samples/launch
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-number=0 bad=0
+. "$(dirname "$0")/../support/tap.sh"
+launch=$root/samples/launch
 
-judge() { # CODE WHAT: 0 is ok
-  number=$((number + 1))
-  if [ "$1" = 0 ]; then
-    echo "ok $number - $2"
-  else
-    echo "not ok $number - $2"
-    sed 's/^/# /' out err 2>/dev/null | head -n 12
-    bad=1
-  fi
-}
 # The command that is launched: fake MODE --rank R …; each process leaves its id behind.
 cat >fake <<'END'
 #!/usr/bin/env bash

@@ -1,23 +1,7 @@
 #!/usr/bin/env bash
 # Processes of a real MPI launcher train as ranks of one process do. Prints TAP.
-# The program is $PLAIT, by default that of the release build.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-export PLAIT=${PLAIT:-$root/build/release/bin/plait}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-number=0 bad=0
+. "$(dirname "$0")/../support/tap.sh"
 
-judge() { # CODE WHAT: 0 is ok
-  number=$((number + 1))
-  if [ "$1" = 0 ]; then
-    echo "ok $number - $2"
-  else
-    echo "not ok $number - $2"
-    cat out err 2>/dev/null | sed 's/^/# /' | head -n 12
-    bad=1
-  fi
-}
 mpi() { # PROCESSES OPTION…: trains under mpirun into metrics.mpi
   local processes=$1
   shift
@@ -25,12 +9,6 @@ mpi() { # PROCESSES OPTION…: trains under mpirun into metrics.mpi
   timeout -k 5 90 mpirun --allow-run-as-root --oversubscribe -n "$processes" "$PLAIT" train config.json \
     --metrics metrics.mpi --quiet --from-env openmpi --join "127.0.0.1:$port" --set network.transport=mpi "$@" \
     >out 2>err </dev/null
-}
-numbers() { # METRICS: what must be equal, a line for each step
-  python3 -c '
-import json, sys
-for line in map(json.loads, open(sys.argv[1])):
-    if "loss" in line: print(*(repr(line[key]) for key in ("step", "loss", "grad_norm", "lr")))' "$1"
 }
 runs() { # the processes of the last run
   local entry

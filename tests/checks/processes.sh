@@ -1,29 +1,8 @@
 #!/usr/bin/env bash
 # Processes on one machine train as ranks of one process do, over sockets and shared memory, also where
-# there is too little of that. Prints TAP. The program is $PLAIT, by default that of the release build.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-export PLAIT=${PLAIT:-$root/build/release/bin/plait}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-number=0 bad=0
+# there is too little of that. Prints TAP.
+. "$(dirname "$0")/../support/tap.sh"
 
-judge() { # CODE WHAT: 0 is ok
-  number=$((number + 1))
-  if [ "$1" = 0 ]; then
-    echo "ok $number - $2"
-  else
-    echo "not ok $number - $2"
-    cat out err 2>/dev/null | sed 's/^/# /' | head -n 12
-    bad=1
-  fi
-}
-numbers() { # METRICS: what must be equal, a line for each step
-  python3 -c '
-import json, sys
-for line in map(json.loads, open(sys.argv[1])):
-    if "loss" in line: print(*(repr(line[key]) for key in ("step", "loss", "grad_norm", "lr")))' "$1"
-}
 train() { # METRICS OPTION…: the command that all ways of starting share
   local metrics=$1
   shift
