@@ -14,7 +14,7 @@ struct BatchTensor {
   int64_t columns = 0;
 };
 
-/// Borrowed for the duration of one call.
+/// Borrowed until the call that takes it returns, however it ends.
 struct Batch {
   BatchScope scope = BatchScope::kGlobal;
   BatchTensor tokens;     ///< [rows, s + 1], or [rows, s] beside targets; ids in [0, V)

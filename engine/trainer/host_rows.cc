@@ -76,6 +76,25 @@ int64_t check_batch(const Batch& batch, const BatchLimits& limits) {
   return rows;
 }
 
+void RowMemory::reserve(int64_t elements) {
+  for (std::vector<int32_t>* values : {&tokens, &targets, &documents}) {
+    values->reserve(static_cast<size_t>(elements));
+  }
+}
+
+Batch RowMemory::copy(const Batch& batch) {
+  Batch own = batch;
+  const auto take = [](BatchTensor* tensor, std::vector<int32_t>* values) {
+    if (tensor->data == nullptr) return;
+    values->assign(tensor->data, tensor->data + tensor->rows * tensor->columns);
+    tensor->data = values->data();
+  };
+  take(&own.tokens, &tokens);
+  take(&own.targets, &targets);
+  take(&own.documents, &documents);
+  return own;
+}
+
 void HostRows::fill_row(int64_t row, int64_t offset, const MicroBuffers& buffers) const {
   const int64_t columns = batch_.tokens.columns;
   const int32_t* tokens = batch_.tokens.data + row * columns;

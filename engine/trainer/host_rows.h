@@ -1,5 +1,9 @@
-// A host's batch as the source of micro-batches, after its checks.
+// Rows of a call: their checks, the engine's own copy of them, and that copy as the source of
+// micro-batches.
 #pragma once
+
+#include <cstdint>
+#include <vector>
 
 #include "engine/pipeline/executor.h"
 #include "engine/trainer/batch.h"
@@ -16,6 +20,17 @@ struct BatchLimits {
 /// Shapes, presence and every value; throws `argument` naming the tensor and both numbers, or
 /// `token_range` with tensor, sequence, position, value and vocabulary. Returns the rows.
 int64_t check_batch(const Batch& batch, const BatchLimits& limits);
+
+/// Rows in the engine's own memory. A rank may read them for a moment after a call that was given
+/// up has returned, when the host's may be gone.
+struct RowMemory {
+  std::vector<int32_t> tokens, targets, documents;
+
+  /// Room for so many elements of each, so that no step takes memory.
+  void reserve(int64_t elements);
+  /// A checked batch, copied; valid until the next copy.
+  Batch copy(const Batch& batch);
+};
 
 /// Borrows the tensors of a checked batch; micro-batch 0 starts at row `first_row`.
 class HostRows final : public MicroSource {

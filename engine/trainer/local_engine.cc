@@ -67,6 +67,7 @@ LocalEngine::LocalEngine(const Config& config, const EngineOptions& options)
   check_built(settings_, *options.world);
   if (settings_.trace.steps > 0) trace_.check_directory(settings_.trace.directory);
   local_data_ = data_coordinates(settings_.layout, options.world->options());
+  rows_.reserve(settings_.train.global_batch * (settings_.train.sequence_length + 1));
 }
 
 LocalEngine::~LocalEngine() = default;
@@ -123,14 +124,7 @@ void LocalEngine::attach_dataset(std::string_view role, std::shared_ptr<const Da
   call.timeout_ms = timeout_ms;
   ranks_.run(call);
   if (is_resumed) resumed_data_.reset();
-  Rows& rows = role == "train" ? train_ : evaluate_;
-  rows.dataset = std::move(dataset);
-  if (rows.dataset == nullptr) return;
-  const int64_t local_rows = settings_.train.global_batch / settings_.layout.data *
-                             static_cast<int64_t>(local_data_.size());
-  const auto size = static_cast<size_t>(local_rows * (settings_.train.sequence_length + 1));
-  rows.tokens.resize(size);
-  if (rows.dataset->isolates_documents()) rows.documents.resize(size);
+  (role == "train" ? train_ : evaluate_) = std::move(dataset);
 }
 
 void LocalEngine::set(std::string_view key, const char* value) {

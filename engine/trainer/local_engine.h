@@ -80,7 +80,7 @@ class LocalEngine final : public Engine {
   };
   /// What the parts of one call share; each writes only what is its own.
   struct Request {
-    Batch batch;                            ///< of the host, or rows of a dataset
+    Batch batch;                            ///< lies in rows_
     std::string digest;                     ///< of a host's rows, where processes compare them
     int64_t rows = 0;                       ///< of the whole world
     std::vector<float> losses;              ///< [rows, s], or empty
@@ -90,11 +90,6 @@ class LocalEngine final : public Engine {
     GlobalSums total;           ///< of local rank 0
     bool is_stopped = false;    ///< likewise
     bool is_nonfinite = false;  ///< likewise
-  };
-  /// Rows of a dataset, read before a call computes: those of the local data coordinates.
-  struct Rows {
-    std::shared_ptr<const Dataset> dataset;
-    std::vector<int32_t> tokens, documents;
   };
 
   void check_dataset(std::string_view role, const Dataset* dataset) const;
@@ -106,7 +101,7 @@ class LocalEngine final : public Engine {
   std::string digest(const Batch& batch, int64_t rows) const;
   RunArguments run_arguments(const Rank& rank, const MicroSource& source) const;
   HostRows rows_for(const Rank& rank) const;
-  Batch read_rows(Rows* rows, int64_t first, int64_t count);
+  Batch read_rows(const Dataset& dataset, int64_t first, int64_t count);
 
   void run_gradients(Rank& rank, int64_t local, ListPart part);
   void run_evaluation(Rank& rank, int64_t local);
@@ -156,9 +151,10 @@ class LocalEngine final : public Engine {
   std::map<std::string, Property> properties_;
   Pending pending_;
   Request request_;
-  std::vector<RankTime> times_;      // by local rank
-  std::vector<int64_t> local_data_;  // data coordinates of local ranks, ascending
-  Rows train_, evaluate_;
+  std::vector<RankTime> times_;                      // by local rank
+  std::vector<int64_t> local_data_;                  // data coordinates of local ranks, ascending
+  std::shared_ptr<const Dataset> train_, evaluate_;  // null: rows are the host's
+  RowMemory rows_;                                   // of the call that runs, or ran last
   /// Of a loaded run whose data is still to be compared with the dataset that is attached next.
   struct ResumedData {
     SavedData data;

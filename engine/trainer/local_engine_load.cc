@@ -64,7 +64,7 @@ RunPosition LocalEngine::position() const {
 }
 
 Manifest LocalEngine::describe() const {
-  return describe_run(config_, settings_, position(), train_.dataset.get(),
+  return describe_run(config_, settings_, position(), train_.get(),
                       numerics_text(settings_, isa_name(ranks_.rank(0).device().isa())));
 }
 
@@ -75,7 +75,7 @@ std::string LocalEngine::load(const std::string& path, int64_t timeout_ms) {
   const int64_t most_ms = settings_.checkpoint.load_timeout_ms;
   const int64_t limit_ms = timeout_ms > 0 ? std::min(timeout_ms, most_ms) : most_ms;
   const Manifest expected = describe();
-  const LoadingRun run{&config_, &settings_, &expected, train_.dataset.get()};
+  const LoadingRun run{&config_, &settings_, &expected, train_.get()};
   Loader loader(ranks_, options_, {kLoadCall, path, run, is_fresh_, limit_ms});
   const auto loaded = std::make_shared<LoadedRun>();
   const auto prepare = [&] {
@@ -134,7 +134,7 @@ void LocalEngine::take_loaded(const Loader& loader) {
   const bool is_whole = !loader.decision().is_weights_only && file != nullptr;
   is_fresh_ = false;
   resumed_data_.reset();
-  if (is_whole && train_.dataset == nullptr) {
+  if (is_whole && train_ == nullptr) {
     resumed_data_ = ResumedData{file->data, file->progress.samples};
   }
   const std::lock_guard lock(mutex_);

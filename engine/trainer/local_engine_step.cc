@@ -120,22 +120,27 @@ HostRows LocalEngine::rows_for(const Rank& rank) const {
                   settings_.train.sequence_length);
 }
 
-/// Reads the local rows of the `count` rows of the world that start at ordinal `first`.
-Batch LocalEngine::read_rows(Rows* rows, int64_t first, int64_t count) {
+/// Reads the local rows of the `count` rows of the world that start at ordinal `first`: those of
+/// the local data coordinates.
+Batch LocalEngine::read_rows(const Dataset& dataset, int64_t first, int64_t count) {
   const int64_t columns = settings_.train.sequence_length + 1;
   const int64_t share = count / settings_.layout.data;
   const auto local = static_cast<int64_t>(local_data_.size());
   Batch batch;
   batch.scope = BatchScope::kLocal;
-  batch.tokens = {rows->tokens.data(), share * local, columns};
-  const bool has_documents = rows->dataset->isolates_documents();
-  if (has_documents) batch.documents = {rows->documents.data(), share * local, columns};
+  const auto size = static_cast<size_t>(share * local * columns);
+  rows_.tokens.resize(size);
+  batch.tokens = {rows_.tokens.data(), share * local, columns};
+  const bool has_documents = dataset.isolates_documents();
+  if (has_documents) {
+    rows_.documents.resize(size);
+    batch.documents = {rows_.documents.data(), share * local, columns};
+  }
   for (int64_t i = 0; i < local; ++i) {
     const int64_t sample = first + local_data_[static_cast<size_t>(i)] * share;
     const int64_t offset = i * share * columns;
-    rows->dataset->read(sample, share, rows->tokens.data() + offset);
-    if (has_documents)
-      rows->dataset->read_documents(sample, share, rows->documents.data() + offset);
+    dataset.read(sample, share, rows_.tokens.data() + offset);
+    if (has_documents) dataset.read_documents(sample, share, rows_.documents.data() + offset);
   }
   return batch;
 }
@@ -167,7 +172,7 @@ void LocalEngine::run_gradients(Rank& rank, int64_t local, ListPart part) {
 Outcome LocalEngine::step(const Batch* batch, int64_t timeout_ms, Metrics* metrics) {
   ranks_.check_usable();
   check_no_pending("step");
-  const bool has_dataset = train_.dataset != nullptr;
+  const bool has_dataset = train_ != nullptr;
   if ((batch == nullptr) != has_dataset) {
     throw Error("argument", batch == nullptr ? "a step needs a batch or an attached train dataset"
                                              : "a train dataset is attached: pass no batch")
@@ -188,7 +193,8 @@ Outcome LocalEngine::step(const Batch* batch, int64_t timeout_ms, Metrics* metri
   }
   call.timeout_ms = timeout_ms;
   const auto prepare = [&] {
-    request_.batch = batch != nullptr ? *batch : read_rows(&train_, totals_.samples, request_.rows);
+    request_.batch =
+        batch != nullptr ? rows_.copy(*batch) : read_rows(*train_, totals_.samples, request_.rows);
     pending_.data_ns = options_.env->clock.now_ns() - pending_.begin_ns;
   };
   call.prepare = prepare;
@@ -209,7 +215,6 @@ Outcome LocalEngine::step(const Batch* batch, int64_t timeout_ms, Metrics* metri
 Outcome LocalEngine::forward_backward(const Batch& batch, int64_t timeout_ms, Metrics* metrics) {
   ranks_.check_usable();
   request_ = {};
-  request_.batch = batch;
   request_.rows = check_host_batch(batch, 0);
   for (int64_t local = 0; local < ranks_.size(); ++local) {
     ranks_.rank(local).check_micro_batches(micro_batches(request_.rows));
@@ -225,6 +230,8 @@ Outcome LocalEngine::forward_backward(const Batch& batch, int64_t timeout_ms, Me
   call.value = std::to_string(request_.rows);
   call.rows = digest(batch, request_.rows);
   call.timeout_ms = timeout_ms;
+  const auto prepare = [&] { request_.batch = rows_.copy(batch); };
+  call.prepare = prepare;
   call.part = [this](int64_t local) {
     run_gradients(ranks_.rank(local), local, ListPart::kAccumulate);
   };
@@ -436,7 +443,7 @@ void LocalEngine::call_evaluation(const char* name, FunctionRef<void()> prepare,
 
 Outcome LocalEngine::evaluate(const Batch* batch, int64_t timeout_ms, Metrics* metrics) {
   ranks_.check_usable();
-  const bool has_dataset = evaluate_.dataset != nullptr;
+  const bool has_dataset = evaluate_ != nullptr;
   if ((batch == nullptr) != has_dataset) {
     throw Error("argument", batch == nullptr
                                 ? "an evaluation needs a batch or an attached evaluate dataset"
@@ -452,8 +459,8 @@ Outcome LocalEngine::evaluate(const Batch* batch, int64_t timeout_ms, Metrics* m
   const int64_t batches = batch != nullptr ? 1 : settings_.evaluate.batches;
   for (int64_t i = 0; i < batches && !request_.is_stopped; ++i) {
     const auto prepare = [&] {
-      request_.batch =
-          batch != nullptr ? *batch : read_rows(&evaluate_, i * request_.rows, request_.rows);
+      request_.batch = batch != nullptr ? rows_.copy(*batch)
+                                        : read_rows(*evaluate_, i * request_.rows, request_.rows);
     };
     call_evaluation("engine_evaluate", prepare, timeout_ms);
   }
@@ -479,7 +486,6 @@ Outcome LocalEngine::evaluate(const Batch* batch, int64_t timeout_ms, Metrics* m
 Outcome LocalEngine::score(const Batch& batch, int64_t timeout_ms, float* losses, int64_t bytes) {
   ranks_.check_usable();
   request_ = {};
-  request_.batch = batch;
   request_.sums.resize(static_cast<size_t>(ranks_.size()));
   request_.rows = check_host_batch(batch, 0);
   request_.digest = digest(batch, request_.rows);
@@ -491,7 +497,7 @@ Outcome LocalEngine::score(const Batch& batch, int64_t timeout_ms, float* losses
         .with("want", want);
   }
   request_.losses.resize(static_cast<size_t>(request_.rows * s));
-  const auto prepare = [] {};
+  const auto prepare = [&] { request_.batch = rows_.copy(batch); };
   call_evaluation("engine_score", prepare, timeout_ms);
   if (request_.is_stopped) return Outcome::kStopped;
   if (!ranks_.is_alone()) {

@@ -53,21 +53,15 @@ struct ClockedEngine {
 
 const Keys kShortStalls = {{"timeout.stall_min_ms", "300"}, {"timeout.first_steps_ms", "20000"}};
 
-Keys with_more(Keys keys, const Keys& more) {
-  keys.insert(keys.end(), more.begin(), more.end());
-  return keys;
-}
-
 }  // namespace
 
 TEST_CASE("R3: a rank that spins is stalled by its rank, and the call ends", "[faults][stall]") {
   const Layout layout = GENERATE(degrees(1, 1, 1), degrees(2, 2, 1), degrees(1, 2, 2, 3));
   const int64_t victim = layout.world() - 1;
   INFO(layout.text());
-  // A rank that is late may look at them until its engine is gone.
+  ClockedEngine rig(fault_config(layout, kShortStalls));
   const std::vector<int32_t> rows = fault_rows(51);
   const Batch batch = token_batch(rows, kFaultBatch);
-  ClockedEngine rig(fault_config(layout, kShortStalls));
   for (int i = 0; i < 5; ++i) step(*rig.engine, batch);
   rig.clock.arm(victim, 9, [&] { rig.spin(); });
   const auto endings = run_each({[&] { step(*rig.engine, batch); }});
@@ -95,10 +89,10 @@ TEST_CASE("R3: a rank that spins is stalled by its rank, and the call ends", "[f
 
 TEST_CASE("R3: three times the median step is worth a warning, ten times is the limit",
           "[faults][stall]") {
-  const std::vector<int32_t> rows = fault_rows(52);
-  const Batch batch = token_batch(rows, kFaultBatch);
   ClockedEngine rig(fault_config(
       degrees(1, 1, 2), {{"timeout.stall_min_ms", "1"}, {"timeout.first_steps_ms", "20000"}}));
+  const std::vector<int32_t> rows = fault_rows(52);
+  const Batch batch = token_batch(rows, kFaultBatch);
   std::vector<double> seconds;
   for (int i = 0; i < 7; ++i) {  // so a step takes 60 ms, and more
     rig.clock.arm(0, 3, [] { sleep_ms(60); });
@@ -119,6 +113,37 @@ TEST_CASE("R3: three times the median step is worth a warning, ten times is the 
   CHECK(endings[0].error.rank() == 1);
   CHECK(static_cast<double>(endings[0].took_ms) >= 10 * median_ms);
   CHECK(static_cast<double>(endings[0].took_ms) < 25 * median_ms + 2000);
+}
+
+TEST_CASE("ranks read no rows of the host: it may free them when a call was given up",
+          "[faults][stall]") {
+  const Layout layout = degrees(1, 2, 2);
+  ClockedEngine disturbed(fault_config(layout));
+  TestEngine usual(fault_config(layout));
+  const std::vector<int32_t> first = fault_rows(61), second = fault_rows(62);
+  std::vector<int32_t> rows;
+  const Batch expected = token_batch(first, kFaultBatch);
+  const auto changed_while_it_runs = [&] {
+    rows = first;
+    disturbed.clock.arm(0, 0, [&] { std::copy(second.begin(), second.end(), rows.begin()); });
+    return token_batch(rows, kFaultBatch);
+  };
+  Metrics got, want;
+  const Batch changed = changed_while_it_runs();
+  disturbed.engine->evaluate(&changed, -1, &got);
+  usual->evaluate(&expected, -1, &want);
+  CHECK(got.loss == want.loss);
+  const size_t elements = kFaultBatch * kFaultSequence;
+  std::vector<float> losses(elements), usual_losses(elements);
+  const auto bytes = static_cast<int64_t>(elements * sizeof(float));
+  disturbed.engine->score(changed_while_it_runs(), -1, losses.data(), bytes);
+  usual->score(expected, -1, usual_losses.data(), bytes);
+  CHECK(losses == usual_losses);
+  CHECK(step(*disturbed.engine, changed_while_it_runs()).loss == step(*usual, expected).loss);
+  disturbed.engine->forward_backward(changed_while_it_runs(), -1, &got);
+  usual->forward_backward(expected, -1, &want);
+  CHECK(got.loss == want.loss);
+  CHECK(rows == second);
 }
 
 TEST_CASE("R4: a slow rank is no error", "[faults][stall]") {

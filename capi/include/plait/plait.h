@@ -656,7 +656,8 @@ PLAIT_API int32_t PLAIT_CALL plait_engine_close(plait_engine* engine, int64_t ti
 /* ---- Batch: int32, row-major ---- */
 
 /** An empty batch for an engine. Scope GLOBAL: all rows in global order. LOCAL: the rows of
- * plait_engine_batch_span.
+ * plait_engine_batch_span. A call of the engine copies what its ranks read: the batch may be
+ * changed or freed once the call has returned, also with an error.
  * @since 0.1 @threads A @collective no @owns batch @lifecycle stable */
 PLAIT_API int32_t PLAIT_CALL plait_batch_create(plait_engine* engine, int32_t scope,
                                                 plait_batch** batch, plait_error** err);
