@@ -84,7 +84,7 @@ void write_manifest(Files& files, const std::string& directory, const Manifest& 
 
 uint64_t store_bits(uint32_t tensor, StateKind kind, DType dtype, int64_t index) {
   const uint64_t origin = (uint64_t{tensor} + 1) * 8 + static_cast<uint64_t>(kind);
-  return (static_cast<uint64_t>(index) + 1 + (origin << 24)) & dtype_mask(dtype);
+  return (static_cast<uint64_t>(index) + 1 + (origin << 18)) & dtype_mask(dtype);
 }
 
 std::string store_values(uint32_t tensor, StateKind kind, DType dtype, const Box& box,

@@ -13,52 +13,11 @@
 #include "checkpoint/store/step_reader.h"
 #include "engine/config/settings.h"
 #include "engine/trainer/convert_step.h"
+#include "tests/engine/trainer/layout_cases.h"
 #include "tests/engine/trainer/open_engine.h"
 
 namespace plait::test {
 namespace {
-
-struct LayoutCase {
-  const char* name;
-  Keys keys;
-};
-
-const std::vector<LayoutCase>& layout_cases() {
-  static const std::vector<LayoutCase> cases = {
-      {"one rank", {}},
-      {"tensor 2", {{"layout.tensor", "2"}}},
-      {"tensor 4, sequence parallel",
-       {{"layout.tensor", "4"}, {"layout.sequence_parallel", "true"}}},
-      {"pipeline 2", {{"layout.pipeline", "2"}}},
-      {"uneven stages", {{"layout.pipeline", "2"}, {"layout.stage_layers", "[1,3]"}}},
-      {"interleaved", {{"layout.pipeline", "2"}, {"layout.interleave", "2"}}},
-      {"data 2", {{"layout.data", "2"}}},
-      {"data 3, zero 1", {{"layout.data", "3"}, {"layout.zero", "1"}, {"train.global_batch", "6"}}},
-      {"data 4, zero 2", {{"layout.data", "4"}, {"layout.zero", "2"}}},
-      {"data 2, zero 3", {{"layout.data", "2"}, {"layout.zero", "3"}}},
-      {"two by two by two",
-       {{"layout.tensor", "2"}, {"layout.pipeline", "2"}, {"layout.data", "2"}}},
-      {"two by two by two, zero 3",
-       {{"layout.tensor", "2"},
-        {"layout.pipeline", "2"},
-        {"layout.data", "2"},
-        {"layout.zero", "3"}}},
-      {"a stage without layers", {{"layout.pipeline", "2"}, {"layout.stage_layers", "[0,4]"}}},
-  };
-  return cases;
-}
-
-/// Four layers; llama has two key/value heads, which four ranks share, and a head of its own.
-Config mapped_config(bool is_llama, const Keys& layout) {
-  Keys keys = {{"model.layers", "4"}, {"threads", "1"}};
-  if (is_llama) {
-    keys.emplace_back("model.family", "llama");
-    keys.emplace_back("model.key_value_heads", "2");
-    keys.emplace_back("precision.compute", "bf16");
-  }
-  keys.insert(keys.end(), layout.begin(), layout.end());
-  return tiny_config(keys);
-}
 
 using Piece = std::tuple<int64_t, int, std::array<int64_t, Shape::kMaxDims>,
                          std::array<int64_t, Shape::kMaxDims>, bool>;
@@ -74,9 +33,9 @@ std::vector<Piece> comparable(const std::vector<StatePiece>& pieces) {
 
 TEST_CASE("A layout without an engine has the boxes of the engine's ranks", "[layout_map]") {
   for (const bool is_llama : {false, true}) {
-    for (const LayoutCase& layout : layout_cases()) {
-      INFO(layout.name << (is_llama ? ", llama" : ", gpt2"));
-      const Config config = mapped_config(is_llama, layout.keys);
+    for (const LayoutCase& layout : layouts_of(is_llama)) {
+      INFO(layout.text() << (is_llama ? "llama" : "gpt2"));
+      const Config config = laid_out_config(is_llama, layout.keys());
       const Settings settings = make_settings(config);
       const LayoutMap map(settings);
       OpenEngine engine(config);
@@ -130,7 +89,7 @@ class StepFolder {
 std::string save_step(const Config& config, const std::string& root) {
   OpenEngine engine(config);
   const std::vector<int32_t> rows =
-      random_rows(config.get_integer("train.global_batch"), 17, 61, 5);
+      random_rows(config.get_integer("train.global_batch"), 25, 61, 5);
   for (int i = 0; i < 2; ++i) {
     step(*engine, token_batch(rows, config.get_integer("train.global_batch")));
   }
@@ -141,60 +100,11 @@ std::string save_step(const Config& config, const std::string& root) {
   return join_path(root, step_name(2));
 }
 
-std::string convert_into(Env& env, const std::string& from, const Config& layout,
-                         const std::string& root) {
-  AsyncOperation operation(env.clock);
-  Log log(env.clock);
-  convert_checkpoint(env, &log, *open_checkpoint_source(env.files, from), layout, root, operation);
-  CHECK(operation.progress().done_bytes == operation.progress().total_bytes);
-  return join_path(root, list_root(env.files, root).steps.at(0).name);
-}
-
-/// Names and contents of what a step is made of, its INFO and its sequence left out.
-std::vector<std::pair<std::string, std::string>> step_files(Files& files,
-                                                            const std::string& directory) {
-  std::vector<std::pair<std::string, std::string>> all;
-  for (const std::string& name : files.list(directory)) {
-    if (name == "INFO.json") continue;
-    std::string bytes = read_file(files, join_path(directory, name), int64_t{1} << 30);
-    if (name == "MANIFEST") bytes.resize(bytes.size() - 32);
-    all.emplace_back(name, std::move(bytes));
-  }
-  return all;
-}
-
-TEST_CASE("A converted step is byte-equal to a saved one", "[layout_map]") {
-  const std::vector<LayoutCase>& cases = layout_cases();
-  for (const bool is_llama : {false, true}) {
-    const StepFolder folder;
-    Env& env = posix_env();
-    const Config first = mapped_config(is_llama, {});
-    const std::string original = save_step(first, folder / "original");
-    std::string at = original;
-    for (const size_t index : {size_t{2}, size_t{5}, size_t{8}, size_t{11}, size_t{12}}) {
-      INFO(cases[index].name << (is_llama ? ", llama" : ", gpt2"));
-      const std::string name = std::to_string(index);
-      const Config wanted = mapped_config(is_llama, cases[index].keys);
-      at = convert_into(env, at, wanted, folder / ("converted" + name));
-      OpenEngine engine(wanted);
-      engine->load(original, -1);
-      const auto operation = engine->save(folder / ("saved" + name), -1);
-      REQUIRE(operation->wait(60000));
-      operation->result();
-      engine->close(-1);
-      const std::string saved = join_path(folder / ("saved" + name), step_name(2));
-      CHECK((step_files(env.files, at) == step_files(env.files, saved)));
-    }
-    at = convert_into(env, at, first, folder / "back");
-    CHECK((step_files(env.files, at) == step_files(env.files, original)));
-  }
-}
-
 TEST_CASE("A conversion says what it cannot do and leaves no step", "[layout_map]") {
   const StepFolder folder;
   Env& env = posix_env();
   Files& files = env.files;
-  const std::string original = save_step(mapped_config(false, {}), folder / "a");
+  const std::string original = save_step(laid_out_config(false, {}), folder / "a");
   Log log(env.clock);
   const auto word = [&](const Config& layout, bool is_cancelled) -> std::string {
     AsyncOperation operation(env.clock);
@@ -207,14 +117,14 @@ TEST_CASE("A conversion says what it cannot do and leaves no step", "[layout_map
     }
     return "";
   };
-  CHECK(word(mapped_config(false, {{"layout.tensor", "3"}}), false) == "argument");
-  CHECK(word(mapped_config(false, {{"layout.tensor", "auto"}}), false) == "argument");
+  CHECK(word(laid_out_config(false, {{"layout.tensor", "5"}}), false) == "argument");
+  CHECK(word(laid_out_config(false, {{"layout.tensor", "auto"}}), false) == "argument");
   CHECK_FALSE(files.exists(folder / "b"));
-  CHECK(word(mapped_config(false, {}), true) == "cancelled");
+  CHECK(word(laid_out_config(false, {}), true) == "cancelled");
   CHECK(list_root(files, folder / "b").steps.empty());
-  CHECK(word(mapped_config(false, {}), false).empty());
-  CHECK(word(mapped_config(false, {}), false) == "step_exists");
-  CHECK(word(mapped_config(false, {{"checkpoint.on_existing", "replace"}}), false).empty());
+  CHECK(word(laid_out_config(false, {}), false).empty());
+  CHECK(word(laid_out_config(false, {}), false) == "step_exists");
+  CHECK(word(laid_out_config(false, {{"checkpoint.on_existing", "replace"}}), false).empty());
 }
 
 }  // namespace
