@@ -4,6 +4,8 @@
 
 namespace plait {
 
+std::unique_ptr<FileMapping> File::map(int64_t, int64_t) { return nullptr; }
+
 void File::read_exactly(void* data, int64_t bytes, int64_t offset, const char* word) {
   const int64_t got = pread(data, bytes, offset);
   if (got == bytes) return;

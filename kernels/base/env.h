@@ -10,6 +10,15 @@
 
 namespace plait {
 
+/// Memory that shows bytes of a file, to be read alone. It stays when the file is closed or
+/// unlinked. A file that is cut short, or a disk that fails, ends the process at the next look:
+/// only for storage that the host trusts.
+class FileMapping {
+ public:
+  virtual ~FileMapping() = default;
+  virtual const char* data() const = 0;
+};
+
 /// An open file. Closed by the destructor. Any thread may pread; writers are one at a time. No
 /// signal that the process handles has a visible effect. A file whose write, sync or close failed
 /// is dead: what it holds is unknown, and a later sync of it may claim too much.
@@ -18,6 +27,9 @@ class File {
   virtual ~File() = default;
   /// Reads up to `bytes` at `offset`; returns the count, less only at the end of the file.
   virtual int64_t pread(void* data, int64_t bytes, int64_t offset) = 0;
+  /// Bytes [offset, offset + bytes) as memory; null where that cannot be, or the file ends earlier:
+  /// then they are to be read.
+  virtual std::unique_ptr<FileMapping> map(int64_t bytes, int64_t offset);
   /// Writes all of it or throws. Past the process's limit for files it is `file_too_large` before
   /// anything is written, so that the system sends no signal.
   virtual void pwrite(const void* data, int64_t bytes, int64_t offset) = 0;

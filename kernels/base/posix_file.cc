@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,6 +26,22 @@ void require_file_size(int64_t end, const std::string& path) {
       .with("need", end)
       .with("limit", static_cast<int64_t>(limit.rlim_cur));
 }
+
+/// Pages that hold what is asked for.
+class PosixMapping final : public FileMapping {
+ public:
+  PosixMapping(void* pages, size_t bytes, size_t skipped)
+      : pages_(pages), bytes_(bytes), skipped_(skipped) {}
+  ~PosixMapping() override { ::munmap(pages_, bytes_); }
+  PosixMapping(const PosixMapping&) = delete;
+  PosixMapping& operator=(const PosixMapping&) = delete;
+  const char* data() const override { return static_cast<const char*>(pages_) + skipped_; }
+
+ private:
+  void* pages_;
+  size_t bytes_;
+  size_t skipped_;  // before what was asked for
+};
 
 }  // namespace
 
@@ -54,6 +71,23 @@ int64_t PosixFile::pread(void* data, int64_t bytes, int64_t offset) {
     done += got;
   }
   return done;
+}
+
+std::unique_ptr<FileMapping> PosixFile::map(int64_t bytes, int64_t offset) {
+  struct stat info {};
+  if (bytes < 1 || ::fstat(descriptor_, &info) != 0 || info.st_size < offset + bytes) {
+    return nullptr;
+  }
+  const int64_t skipped = offset % ::sysconf(_SC_PAGESIZE);
+  const auto size = static_cast<size_t>(bytes + skipped);
+  void* pages = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor_, offset - skipped);
+  if (pages == MAP_FAILED) return nullptr;
+  try {
+    return std::make_unique<PosixMapping>(pages, size, static_cast<size_t>(skipped));
+  } catch (...) {
+    ::munmap(pages, size);
+    throw;
+  }
 }
 
 void PosixFile::pwrite(const void* data, int64_t bytes, int64_t offset) {

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "kernels/base/env.h"
@@ -33,6 +34,7 @@ class PosixFile final : public File {
   void own(int descriptor) { descriptor_ = descriptor; }
 
   int64_t pread(void* data, int64_t bytes, int64_t offset) override;
+  std::unique_ptr<FileMapping> map(int64_t bytes, int64_t offset) override;
   void pwrite(const void* data, int64_t bytes, int64_t offset) override;
   void sync() override;
   void sync_data() override;

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -28,6 +29,7 @@ enum class FileOperation {
   kOpen,
   kCreate,  ///< create, create_private, open_or_create
   kRead,
+  kMap,
   kWrite,
   kAllocate,
   kSync,
@@ -53,6 +55,8 @@ class Killed final : public std::exception {
 };
 
 enum class KillPoint { kBefore, kAfter };
+/// As Killed says; or by SIGKILL, which ends a process that the test has forked.
+enum class KillMeans { kException, kSignal };
 
 /// Counts every operation before passing it on. Must outlive the files it has opened.
 class FaultFiles final : public Files {
@@ -75,9 +79,10 @@ class FaultFiles final : public Files {
     error_number_ = error_number;
   }
   /// The process dies at the `nth` operation of all kinds together, which is done or not.
-  void kill(int64_t nth, KillPoint point) {
+  void kill(int64_t nth, KillPoint point, KillMeans means = KillMeans::kException) {
     kill_at_ = nth;
     kill_point_ = point;
+    kill_means_ = means;
   }
   /// Called before every operation, with no lock held: to wait, to cancel, to look.
   void before_each(Hook hook) { hook_ = std::move(hook); }
@@ -147,6 +152,10 @@ class FaultFiles final : public Files {
       return owner_.perform(FileOperation::kRead, path(),
                             [&] { return inner_->pread(data, bytes, offset); });
     }
+    std::unique_ptr<FileMapping> map(int64_t bytes, int64_t offset) override {
+      return owner_.perform(FileOperation::kMap, path(),
+                            [&] { return inner_->map(bytes, offset); });
+    }
     void pwrite(const void* data, int64_t bytes, int64_t offset) override {
       change(FileOperation::kWrite, [&] { inner_->pwrite(data, bytes, offset); });
     }
@@ -202,10 +211,10 @@ class FaultFiles final : public Files {
     const bool dies = begin(kind, path);
     if constexpr (std::is_void_v<std::invoke_result_t<Body&>>) {
       body();
-      if (dies) throw Killed();
+      if (dies) die();
     } else {
       auto result = body();
-      if (dies) throw Killed();
+      if (dies) die();
       return result;
     }
   }
@@ -218,7 +227,7 @@ class FaultFiles final : public Files {
     const int64_t nth = total_++;
     if (nth == kill_at_) {
       is_killed_ = true;
-      if (kill_point_ == KillPoint::kBefore) throw Killed();
+      if (kill_point_ == KillPoint::kBefore) die();
       return true;
     }
     const bool is_meant = kind == kind_ && path.find(part_) != std::string::npos && left_-- == 0;
@@ -227,25 +236,16 @@ class FaultFiles final : public Files {
     return false;
   }
 
+  [[noreturn]] void die() const {
+    if (kill_means_ == KillMeans::kSignal) std::raise(SIGKILL);
+    throw Killed();
+  }
+
   static const char* name(FileOperation kind) {
     constexpr std::array<const char*, static_cast<size_t>(FileOperation::kCount)> kNames = {
-        "open",
-        "create",
-        "read",
-        "write",
-        "allocate",
-        "sync",
-        "sync",
-        "close",
-        "lock",
-        "stat",
-        "list",
-        "make directory",
-        "sync directory",
-        "rename",
-        "exchange",
-        "unlink",
-        "remove directory",
+        "open",           "create",         "read",   "map",      "write",  "allocate",
+        "sync",           "sync",           "close",  "lock",     "stat",   "list",
+        "make directory", "sync directory", "rename", "exchange", "unlink", "remove directory",
         "free space"};
     return kNames[static_cast<size_t>(kind)];
   }
@@ -259,6 +259,7 @@ class FaultFiles final : public Files {
   std::string part_;
   int error_number_ = 0;
   KillPoint kill_point_ = KillPoint::kBefore;
+  KillMeans kill_means_ = KillMeans::kException;
   std::atomic<bool> is_killed_{false};
   std::atomic<int64_t> syncs_of_dead_files_{0};
   Hook hook_;

@@ -150,6 +150,27 @@ TEST_CASE("space is asked for, and the size becomes what was asked", "[files]") 
   CHECK(word_where(SYS_fallocate, EIO, [&] { full->allocate(9999); }) == "io_error");
 }
 
+TEST_CASE("bytes of a file are shown from any place of it, as far as it goes", "[files]") {
+  const ScratchDirectory scratch;
+  const auto file = posix().create_private(scratch.path("file"));
+  std::string text(100000, ' ');
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 7 % 251);
+  file->pwrite(text.data(), static_cast<int64_t>(text.size()), 0);
+  for (const int64_t offset : {0, 1, 4095, 4096, 70000, 99999}) {
+    const int64_t bytes = static_cast<int64_t>(text.size()) - offset;
+    const auto mapping = file->map(bytes, offset);
+    REQUIRE(mapping != nullptr);
+    CHECK(std::string(mapping->data(), static_cast<size_t>(bytes)) ==
+          text.substr(static_cast<size_t>(offset)));
+    CHECK(file->map(bytes + 1, offset) == nullptr);
+  }
+  CHECK(file->map(0, 0) == nullptr);
+  const auto kept = file->map(5, 10);
+  file->close();
+  posix().unlink(file->path());
+  CHECK(std::string(kept->data(), 5) == text.substr(10, 5));
+}
+
 TEST_CASE("a closed file does nothing more, and says what closing said", "[files]") {
   const ScratchDirectory scratch;
   const auto file = posix().create_private(scratch.path("file"));
