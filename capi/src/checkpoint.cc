@@ -7,6 +7,7 @@
 #include "capi/src/guard.h"
 #include "capi/src/op.h"
 #include "capi/src/sized_struct.h"
+#include "engine/config/config.h"
 
 using plait::guard;
 using plait::Held;
@@ -126,6 +127,19 @@ int32_t plait_checkpoint_entry_at(const plait_checkpoint* checkpoint, int64_t in
   });
 }
 
+int32_t plait_checkpoint_set(plait_checkpoint* checkpoint, const char* key, const char* value,
+                             plait_error** err) {
+  return guard(err, [&] {
+    const Held<plait_checkpoint> held(checkpoint, "checkpoint", Use::kExclusive);
+    const std::string name = plait::text_argument(key, "key");
+    const std::string text = plait::optional_text(value, "value");
+    plait::check_choice(name, "checkpoint.mmap", "key");
+    plait::Config config;
+    config.set(name, value == nullptr ? nullptr : text.c_str());
+    held->may_map = config.get_boolean(name);
+  });
+}
+
 int32_t plait_checkpoint_map(plait_checkpoint* checkpoint, const char* name, int32_t kind,
                              const void** data, int64_t* bytes, plait_error** err) {
   return guard(err, [&] {
@@ -142,15 +156,19 @@ int32_t plait_checkpoint_map(plait_checkpoint* checkpoint, const char* name, int
           .with("kind", kind)
           .subsystem("capi");
     }
-    auto found = held->mapped.find(entry);
-    if (found == held->mapped.end()) {
-      std::string values(
-          static_cast<size_t>(entry->shape.elements() * plait::dtype_size(entry->dtype)), '\0');
-      held->source->read_entry(*entry, values.data());
-      found = held->mapped.emplace(entry, std::move(values)).first;
+    const int64_t size = entry->shape.elements() * plait::dtype_size(entry->dtype);
+    auto found = held->shown.find(entry);
+    if (found == held->shown.end()) {
+      plait_checkpoint::Shown shown;
+      if (held->may_map) shown.mapping = held->source->map_entry(*entry);
+      if (shown.mapping == nullptr) {
+        shown.values.resize(static_cast<size_t>(size));
+        held->source->read_entry(*entry, shown.values.data());
+      }
+      found = held->shown.emplace(entry, std::move(shown)).first;
     }
-    plait::put(data, static_cast<const void*>(found->second.data()));
-    plait::put(bytes, static_cast<int64_t>(found->second.size()));
+    plait::put(data, found->second.data());
+    plait::put(bytes, size);
   });
 }
 

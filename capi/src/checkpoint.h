@@ -24,6 +24,13 @@ struct plait_checkpoint final : plait::Handle {
   const plait::Ref<plait_context> context;
   const std::string path;
   const std::unique_ptr<const plait::CheckpointSource> source;
-  /// Entries read so far; guarded by the in-use word.
-  std::map<const plait::SourceEntry*, std::string> mapped;
+  /// A whole entry: of the file itself, or read.
+  struct Shown {
+    std::unique_ptr<plait::FileMapping> mapping;
+    std::string values;
+    const void* data() const { return mapping != nullptr ? mapping->data() : values.data(); }
+  };
+  // Guarded by the in-use word.
+  std::map<const plait::SourceEntry*, Shown> shown;
+  bool may_map = false;
 };

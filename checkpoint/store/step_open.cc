@@ -196,11 +196,13 @@ std::shared_ptr<File> OpenStep::open_shard(size_t file) const {
 StepReader::StepReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
 StepReader::~StepReader() = default;
 
-std::unique_ptr<StepReader> StepReader::open(Files& files, const std::string& directory) {
+std::unique_ptr<StepReader> StepReader::open(Files& files, const std::string& directory,
+                                             ShardAccess access) {
   auto state = std::make_unique<State>();
   OpenStep* step = state.get();
   step->files = &files;
   step->directory = directory;
+  step->access = access;
   read_manifest(step);
   const std::vector<SavedFile>& saved = step->manifest.files;
   for (const SavedFile& file : saved) step->indexes.push_back(read_index(*step, file));

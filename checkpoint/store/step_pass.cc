@@ -71,11 +71,24 @@ void ShardPass::run(File& shard, PassContext* context, SliceSink* sink) {
     for (int64_t at = range.begin; at < range.end; at += PassContext::kChunkBytes) {
       context_->check_cancelled();
       const FileRange chunk{at, std::min(at + PassContext::kChunkBytes, range.end)};
+      if (const char* mapped = map_chunk(shard, chunk)) {
+        deliver(chunk, mapped, true);
+        continue;
+      }
       char* data = context_->room(chunk.end - chunk.begin);
       deliver(chunk, data, read_chunk(shard, chunk, data));
     }
     if (reads_gaps_) return;
   }
+}
+
+/// Null: it is to be read.
+const char* ShardPass::map_chunk(File& shard, const FileRange& chunk) {
+  mapping_.reset();
+  if (step_.access == ShardAccess::kMap) {
+    mapping_ = shard.map(chunk.end - chunk.begin, chunk.begin);
+  }
+  return mapping_ != nullptr ? mapping_->data() : nullptr;
 }
 
 bool ShardPass::read_chunk(File& shard, const FileRange& chunk, char* data) {

@@ -1,5 +1,5 @@
-// One ascending pass over one shard: chunks of 8 MiB through one buffer, each slice that is asked
-// for hashed whole on the way and handed on in pieces that fit a cache.
+// One ascending pass over one shard: chunks of 8 MiB, read through one buffer or mapped, each slice
+// that is asked for hashed whole on the way and handed on in pieces that fit a cache.
 #pragma once
 
 #include <atomic>
@@ -63,6 +63,7 @@ class ShardPass {
   struct Hash;
   const Slice& next() const { return step_.indexes[file_].slices[slices_[next_]]; }
   FileRange next_range(size_t* slice) const;
+  const char* map_chunk(File& shard, const FileRange& chunk);
   bool read_chunk(File& shard, const FileRange& chunk, char* data);
   Error early_end(const FileRange& chunk, int64_t end) const;
   void deliver(const FileRange& chunk, const char* data, bool is_there);
@@ -74,9 +75,10 @@ class ShardPass {
   bool reads_gaps_;
   PassContext* context_ = nullptr;
   SliceSink* sink_ = nullptr;
-  std::unique_ptr<Hash> hash_;  ///< of one slice after another
-  size_t next_ = 0;             ///< in slices_: the one that is being read or comes next
-  bool is_whole_ = true;        ///< nothing of it was lost so far
+  std::unique_ptr<FileMapping> mapping_;  ///< of the chunk
+  std::unique_ptr<Hash> hash_;            ///< of one slice after another
+  size_t next_ = 0;                       ///< in slices_: the one that is being read or comes next
+  bool is_whole_ = true;                  ///< nothing of it was lost so far
 };
 
 }  // namespace plait

@@ -112,4 +112,14 @@ void StepReader::read_whole(int64_t tensor, StateKind kind, void* data) const {
       .with("directory", state_->directory);
 }
 
+std::unique_ptr<FileMapping> StepReader::map_whole(int64_t tensor, StateKind kind) const {
+  const std::span<const SliceRef> slices = state_->slices_of(tensor, kind);
+  if (slices.size() != 1) return nullptr;
+  const Slice& slice = state_->slice(slices[0]);
+  std::unique_ptr<FileMapping> mapping =
+      state_->open_shard(slices[0].file)->map(slice.bytes, slice.position);
+  if (mapping != nullptr) read_whole(tensor, kind, nullptr);
+  return mapping;
+}
+
 }  // namespace plait

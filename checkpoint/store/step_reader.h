@@ -26,6 +26,10 @@ struct ReadTarget {
   uint64_t digest = 0;
 };
 
+/// How the bytes of shards come into memory. kMap: by mappings where the system gives them, for
+/// storage that the host trusts (see FileMapping).
+enum class ShardAccess { kRead, kMap };
+
 struct Damage {
   std::string file;    ///< relative to the step's directory
   int64_t offset = 0;  ///< of the first byte of what is damaged
@@ -40,7 +44,8 @@ class StepReader {
   /// decode_manifest and decode_index, and `missing_shard` (ordinal, file), `corrupt` for a file of
   /// another size, `save_id_mismatch`, `invalid_file`, `no_checkpoint`. Holds a shared lock on
   /// MANIFEST while it lives, where the file system has locks (`locked`: it is being removed).
-  static std::unique_ptr<StepReader> open(Files& files, const std::string& directory);
+  static std::unique_ptr<StepReader> open(Files& files, const std::string& directory,
+                                          ShardAccess access = ShardAccess::kRead);
   ~StepReader();
 
   const std::string& directory() const;
@@ -58,8 +63,12 @@ class StepReader {
             const std::atomic<bool>* is_cancelled = nullptr) const;
 
   /// Whole tensors: reads one into `data` [elements, stored dtype] and proves its digest
-  /// (`digest_mismatch` with tensor and kind).
+  /// (`digest_mismatch` with tensor and kind). Null: it is proved, and goes nowhere.
   void read_whole(int64_t tensor, StateKind kind, void* data) const;
+
+  /// Likewise, but shows the file itself, whatever the access: null where the tensor is not one
+  /// slice, or files cannot be mapped. For storage that the host trusts.
+  std::unique_ptr<FileMapping> map_whole(int64_t tensor, StateKind kind) const;
 
   /// Everything: hashes of all slices, coverage and digest of every (tensor, kind), state digest
   /// and save id; `is_full`: shard headers, gaps, sizes, and files that no one names. Damage, in

@@ -22,6 +22,7 @@ struct SliceRef {
 struct OpenStep {
   Files* files = nullptr;
   std::string directory;
+  ShardAccess access = ShardAccess::kRead;
   std::unique_ptr<File> manifest_file;  ///< holds the shared lock
   Manifest manifest;
   uint64_t sequence = 0;

@@ -199,7 +199,9 @@ constexpr KeyInfo kRunKeys[] = {
     {.name = "checkpoint.mmap",
      .type = KeyType::kBoolean,
      .default_text = "false",
-     .doc = "Whether loads map checkpoint files instead of reading them.",
+     .doc =
+         "Whether loads map checkpoint files instead of reading them; for trusted storage alone, "
+         "since a file that is cut short under a mapping ends the process.",
      .flags = kKeyMutable},
     {.name = "checkpoint.allow_change",
      .type = KeyType::kList,

@@ -77,6 +77,9 @@ class StepSource final : public CheckpointSource {
   void read_entry(const SourceEntry& entry, void* data) const override {
     opened_.reader->read_whole(entry.tensor, entry.kind, data);
   }
+  std::unique_ptr<FileMapping> map_entry(const SourceEntry& entry) const override {
+    return opened_.reader->map_whole(entry.tensor, entry.kind);
+  }
   void read(std::span<ReadTarget> targets, const std::atomic<bool>* is_cancelled) const override {
     opened_.reader->read(targets, nullptr, is_cancelled);
   }

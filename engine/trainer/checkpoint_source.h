@@ -52,6 +52,8 @@ class CheckpointSource {
   virtual void read_weights(std::string_view name, float* values) const = 0;
   /// A whole entry in its stored type, proved.
   virtual void read_entry(const SourceEntry& entry, void* data) const = 0;
+  /// Likewise, as StepReader::map_whole; null for a Hugging Face directory.
+  virtual std::unique_ptr<FileMapping> map_entry(const SourceEntry&) const { return nullptr; }
   /// Boxes, proved as far as their form allows; tensors by index among the sorted names. Targets of
   /// a Hugging Face directory are float32.
   virtual void read(std::span<ReadTarget> targets, const std::atomic<bool>* is_cancelled) const = 0;

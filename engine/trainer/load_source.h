@@ -53,7 +53,8 @@ class LoadSource {
   virtual void report(JsonObject* report) const = 0;
 };
 
-std::unique_ptr<LoadSource> open_step_source(Files& files, const std::string& directory);
+std::unique_ptr<LoadSource> open_step_source(Files& files, const std::string& directory,
+                                             const CheckpointConfig& checkpoint);
 std::unique_ptr<LoadSource> open_hugging_face_source(Files& files, const std::string& directory);
 
 /// Throws `nonfinite_weights` (tensor, index in it) unless all values of the piece are finite.

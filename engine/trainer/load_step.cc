@@ -239,8 +239,10 @@ void check_finite_values(const StatePiece& piece, const float* values, const Sav
       .with("index", index);
 }
 
-std::unique_ptr<LoadSource> open_step_source(Files& files, const std::string& directory) {
-  return std::make_unique<StepLoadSource>(StepReader::open(files, directory));
+std::unique_ptr<LoadSource> open_step_source(Files& files, const std::string& directory,
+                                             const CheckpointConfig& checkpoint) {
+  const ShardAccess access = checkpoint.mmap ? ShardAccess::kMap : ShardAccess::kRead;
+  return std::make_unique<StepLoadSource>(StepReader::open(files, directory, access));
 }
 
 }  // namespace plait

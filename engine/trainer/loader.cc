@@ -130,7 +130,8 @@ void Loader::open(Candidate* candidate) {
   if (candidate->name == kHuggingFaceName && !is_root_) {
     source_ = open_hugging_face_source(files, path);
   } else {
-    source_ = open_step_source(files, is_root_ ? join_path(path, candidate->name) : path);
+    source_ = open_step_source(files, is_root_ ? join_path(path, candidate->name) : path,
+                               options_.run.settings->checkpoint);
   }
   decision_ = source_->compare(options_.run);
   candidate->identity = source_->identity() + (decision_.is_weights_only ? " weights" : " whole");
@@ -213,6 +214,10 @@ void Loader::collect_pieces() {
 }
 
 /// One round: whether the chosen step can be read and holds what was saved.
+///
+/// Each process proves what it reads. What `full` adds (gaps, headers, slices that nobody needs,
+/// files that no one names) is a property of the files, which all processes see in one directory:
+/// one of them looks at it, so that many do not read every byte of the step. Its error is theirs.
 bool Loader::prove() {
   collect_pieces();
   if (is_in_place_) rounds_.touch();

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cinttypes>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -215,6 +217,39 @@ TEST_CASE("An open step has its tensors, kinds and properties", "[capi][checkpoi
         PLAIT_INVALID_ARGUMENT);
   CHECK(plait_checkpoint_map(checkpoint, entries[0].name, PLAIT_KIND_GRADIENT, nullptr, nullptr,
                              err) == PLAIT_INVALID_ARGUMENT);
+}
+
+TEST_CASE("With checkpoint.mmap a tensor in one piece is the file itself", "[capi][checkpoint]") {
+  const auto is_of_shard = [](const void* data) {
+    std::ifstream maps("/proc/self/maps");
+    const auto address = reinterpret_cast<uintptr_t>(data);
+    for (std::string line; std::getline(maps, line);) {
+      uintptr_t begin = 0, end = 0;
+      if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR, &begin, &end) != 2) continue;
+      if (begin <= address && address < end) return holds(line, "s00000.plt");
+    }
+    return false;
+  };
+  CheckpointRun run;
+  run.train(1);
+  run.save("root");
+  Err err;
+  const host::Checkpoint mapped = run.open("root"), read = run.open("root");
+  CHECK(plait_checkpoint_set(mapped, "checkpoint.verify", "full", err) == PLAIT_INVALID_ARGUMENT);
+  CHECK(plait_checkpoint_set(mapped, "checkpoint.mmap", "perhaps", err) == PLAIT_INVALID_ARGUMENT);
+  REQUIRE(plait_checkpoint_set(mapped, "checkpoint.mmap", "true", err) == PLAIT_OK);
+  const plait_entry_info entry = entries_of(mapped)[0];
+  const auto kind = static_cast<int32_t>(entry.kind);
+  const void *shown = nullptr, *copied = nullptr, *again = nullptr;
+  int64_t bytes = 0;
+  REQUIRE(plait_checkpoint_map(mapped, entry.name, kind, &shown, &bytes, err) == PLAIT_OK);
+  REQUIRE(plait_checkpoint_map(read, entry.name, kind, &copied, nullptr, err) == PLAIT_OK);
+  CHECK(is_of_shard(shown));
+  CHECK_FALSE(is_of_shard(copied));
+  CHECK(std::memcmp(shown, copied, static_cast<size_t>(bytes)) == 0);
+  REQUIRE(plait_checkpoint_set(mapped, "checkpoint.mmap", nullptr, err) == PLAIT_OK);
+  REQUIRE(plait_checkpoint_map(mapped, entry.name, kind, &again, nullptr, err) == PLAIT_OK);
+  CHECK(again == shown);  // it lives as long as the handle
 }
 
 TEST_CASE("Damage is found, listed, and passed over by a root", "[capi][checkpoint]") {

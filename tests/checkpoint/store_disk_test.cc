@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cerrno>
+#include <map>
+#include <utility>
 
 #include "checkpoint/format/shard_header.h"
 #include "tests/checkpoint/hf_fixture.h"
@@ -153,6 +155,82 @@ TEST_CASE("a shard is cut under a reader that has it open") {
   refuse();
   REQUIRE(::unlink(path.c_str()) == 0);
   refuse();
+}
+
+TEST_CASE("shards that may be mapped are mapped, and proved like those that are read") {
+  MemoryStep step;
+  const TempDirectory directory;
+  put_on_disk(step.files, directory, "step");
+  FaultFiles files(posix_env().files);
+  const auto reader = StepReader::open(files, directory.path("step"), ShardAccess::kMap);
+  const int64_t reads = files.count(FileOperation::kRead);
+  require_readable(*reader, step.pieces);
+  CHECK(reader->verify(false).empty());
+  CHECK(files.count(FileOperation::kRead) == reads);
+  CHECK(files.count(FileOperation::kMap) > 0);
+  const std::string name = shard_name(reader->manifest().files[0].ordinal);
+  const std::unique_ptr<File> shard =
+      posix_env().files.open_or_create(directory.path("step/" + name));
+  for (const Slice& slice : reader->indexes()[0].slices) {
+    char old = 0;
+    shard->pread(&old, 1, slice.position);
+    const char flipped = static_cast<char>(old ^ 1);
+    shard->pwrite(&flipped, 1, slice.position);
+    const std::vector<Damage> damage = reader->verify(false);
+    require_error([&] { step.read_all(*reader); }, "corrupt", {"file=" + name});
+    shard->pwrite(&old, 1, slice.position);
+    REQUIRE(damage.size() == 1);
+    CHECK(damage[0].offset == slice.position);
+  }
+  CHECK(reader->verify(false).empty());
+  // What is not there any more is not looked at.
+  REQUIRE(::truncate(shard->path().c_str(), 5000) == 0);
+  CHECK(!reader->verify(false).empty());
+  require_error([&] { step.read_all(*reader); }, "corrupt", {"offset=5000"});
+}
+
+TEST_CASE("a tensor in one slice is shown as the file holds it, once it is proved") {
+  MemoryFiles files;
+  const Manifest manifest = store_manifest(store_tensors(), 1);
+  write_store(files, "step", manifest, store_whole(manifest));
+  const TempDirectory directory;
+  put_on_disk(files, directory, "step");
+  const auto reader = StepReader::open(posix_env().files, directory.path("step"));
+  const auto in_memory = StepReader::open(files, "step");
+  for (size_t t = 0; t < manifest.tensors.size(); ++t) {
+    const Shape& shape = manifest.tensors[t].shape;
+    for (const TensorState& state : manifest.tensors[t].states) {
+      const auto tensor = static_cast<uint32_t>(t);
+      const std::string want =
+          store_values(tensor, state.kind, state.dtype, Box::whole(shape), shape);
+      const auto mapping = reader->map_whole(tensor, state.kind);
+      REQUIRE(mapping != nullptr);
+      CHECK(std::string(mapping->data(), want.size()) == want);
+      CHECK(in_memory->map_whole(tensor, state.kind) == nullptr);
+    }
+  }
+  const Slice& slice = reader->indexes()[0].slices[0];
+  const std::unique_ptr<File> shard =
+      posix_env().files.open_or_create(directory.path("step/" + shard_name(0)));
+  shard->pwrite("\x5A", 1, slice.position);
+  require_error([&] { reader->map_whole(slice.tensor, slice.kind); }, "corrupt");
+}
+
+TEST_CASE("a tensor in several slices is not shown") {
+  MemoryStep step;
+  const TempDirectory directory;
+  put_on_disk(step.files, directory, "step");
+  const auto reader = StepReader::open(posix_env().files, directory.path("step"));
+  std::map<std::pair<uint32_t, StateKind>, int> slices;
+  for (const ShardIndex& index : reader->indexes()) {
+    for (const Slice& slice : index.slices) ++slices[{slice.tensor, slice.kind}];
+  }
+  int cut = 0;
+  for (const auto& [state, count] : slices) {
+    CHECK((reader->map_whole(state.first, state.second) != nullptr) == (count == 1));
+    cut += count > 1 ? 1 : 0;
+  }
+  CHECK(cut > 0);
 }
 
 }  // namespace

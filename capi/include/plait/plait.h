@@ -771,8 +771,16 @@ PLAIT_API int32_t PLAIT_CALL plait_checkpoint_entry_at(const plait_checkpoint* c
                                                        int64_t index, plait_entry_info* info,
                                                        plait_error** err);
 
+/** Sets a key for later calls on what is open; NULL is its default. checkpoint.mmap alone: true
+ * says that the storage is trusted, since a file that is cut short under a mapping ends the
+ * process.
+ * @since 0.1 @threads 1 @collective no @owns none @lifecycle stable */
+PLAIT_API int32_t PLAIT_CALL plait_checkpoint_set(plait_checkpoint* checkpoint, const char* key,
+                                                  const char* value, plait_error** err);
+
 /** One whole tensor, verified, row-major, in the stored dtype; the memory lives as long as the
- * handle.
+ * handle and is not to be written. With checkpoint.mmap it is the file itself where the file holds
+ * the tensor in one piece, else a copy.
  * @since 0.1 @threads 1 @collective no @owns none @lifecycle stable */
 PLAIT_API int32_t PLAIT_CALL plait_checkpoint_map(plait_checkpoint* checkpoint, const char* name,
                                                   int32_t kind, const void** data, int64_t* bytes,

@@ -138,6 +138,26 @@ TEST_CASE("an error in the second pass over a stepped engine loses it", "[load]"
   CHECK(thrown_by([&] { resume_step(*failing); }).word() == "aborted");
 }
 
+TEST_CASE("checkpoint.mmap: a load maps what it takes", "[load]") {
+  const SavedRun run(1);
+  FaultFiles files(posix_env().files);
+  Env env{files, posix_env().clock, posix_env().entropy};
+  OpenEngine::Options options;
+  options.env = &env;
+  OpenEngine engine(run.config, options);
+  engine->load(run.path(1), -1);
+  CHECK(files.count(FileOperation::kMap) == 0);
+  engine->set("checkpoint.mmap", "true");
+  int64_t shard_reads = 0;
+  files.before_each([&](FileOperation operation, const std::string& path) {
+    shard_reads += operation == FileOperation::kRead && path.ends_with(".plt") ? 1 : 0;
+  });
+  engine->load(run.path(1), -1);
+  CHECK(shard_reads == 0);
+  CHECK(files.count(FileOperation::kMap) > 0);
+  CHECK((state_bits(*engine) == run.states[0]));
+}
+
 TEST_CASE("S4 of faults: each read of a load that fails leaves the state as it was", "[load]") {
   const SavedRun run(1);
   FaultFiles files(posix_env().files);
