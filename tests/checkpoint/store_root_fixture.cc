@@ -1,6 +1,7 @@
 #include "tests/checkpoint/store_root_fixture.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -66,6 +67,14 @@ std::string latest_fault(Files& files, const std::string& root, const std::vecto
   return "";
 }
 
+std::vector<RankShard> rank_shards(const SmallState& state, std::span<Files* const> ranks) {
+  std::vector<RankShard> shards;
+  for (int64_t rank = 0; rank < state.ranks(); ++rank) {
+    shards.push_back({ranks[static_cast<size_t>(rank)], state.place(rank), state.sources(rank)});
+  }
+  return shards;
+}
+
 }  // namespace
 
 SmallState::SmallState(int64_t step, int64_t ranks)
@@ -124,18 +133,19 @@ int64_t SmallState::bytes() const {
   return bytes;
 }
 
-Manifest write_shards(Files& files, const std::string& directory, const SmallState& state) {
+Manifest write_shards(std::span<const RankShard> ranks, const std::string& directory,
+                      Manifest manifest) {
+  std::vector<Shape> shapes;
+  for (const SavedTensor& tensor : manifest.tensors) shapes.push_back(tensor.shape);
   std::vector<std::unique_ptr<ShardWriter>> writers;
   std::vector<ShardRecord> records;
-  Manifest manifest = state.manifest();
-  for (int64_t rank = 0; rank < state.ranks(); ++rank) {
-    auto writer =
-        std::make_unique<ShardWriter>(files, directory, state.place(rank), manifest.progress.step,
-                                      state.shapes(), state.sources(rank));
+  for (const RankShard& rank : ranks) {
+    auto writer = std::make_unique<ShardWriter>(*rank.files, directory, rank.place,
+                                                manifest.progress.step, shapes, rank.sources);
     if (writer->is_empty()) continue;
     writer->write_slices(nullptr, nullptr);
     ShardRecord record;
-    record.file.ordinal = static_cast<uint32_t>(rank);
+    record.file.ordinal = rank.place.ordinal;
     record.slices = writer->slices();
     records.push_back(std::move(record));
     writers.push_back(std::move(writer));
@@ -148,12 +158,22 @@ Manifest write_shards(Files& files, const std::string& directory, const SmallSta
   return manifest;
 }
 
+Manifest write_shards(Files& files, const std::string& directory, const SmallState& state) {
+  const std::vector<Files*> ranks(static_cast<size_t>(state.ranks()), &files);
+  return write_shards(rank_shards(state, ranks), directory, state.manifest());
+}
+
 std::string save_step(RootWriter& root, Files& files, const SavePlan& plan) {
-  const SmallState state(plan.step, 3);
+  const std::array<Files*, 3> ranks = {&files, &files, &files};
+  return save_step(root, ranks, plan);
+}
+
+std::string save_step(RootWriter& root, std::span<Files* const> ranks, const SavePlan& plan) {
+  const SmallState state(plan.step, static_cast<int64_t>(ranks.size()));
   const std::string temporary = root.begin(plan.step, state.bytes(), plan.commit);
   std::string path;
   try {
-    const Manifest manifest = write_shards(files, temporary, state);
+    const Manifest manifest = write_shards(rank_shards(state, ranks), temporary, state.manifest());
     path = root.commit(temporary, manifest, "{\"host\":\"test\"}\n", plan.commit);
   } catch (...) {
     root.discard(temporary);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,7 +46,15 @@ class SmallState {
   std::vector<Cut> cuts_;
 };
 
+/// What one rank writes, and through which files.
+struct RankShard {
+  Files* files = nullptr;
+  ShardPlace place;
+  std::vector<SliceSource> sources;
+};
 /// Steps 4 to 6: shards of all ranks in `directory`; the manifest that a commit takes.
+Manifest write_shards(std::span<const RankShard> ranks, const std::string& directory,
+                      Manifest manifest);
 Manifest write_shards(Files& files, const std::string& directory, const SmallState& state);
 
 struct SavePlan {
@@ -56,6 +65,9 @@ struct SavePlan {
 };
 /// Steps 1 to 10. What fails is discarded and thrown on. The step's path is returned.
 std::string save_step(RootWriter& root, Files& files, const SavePlan& plan);
+/// The same by a process for each rank, through its files. `root` is of the first, which hears of
+/// the end of any other.
+std::string save_step(RootWriter& root, std::span<Files* const> ranks, const SavePlan& plan);
 
 /// An Env of these files with the running system's clock and entropy.
 Env env_of(Files& files);

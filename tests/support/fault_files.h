@@ -222,7 +222,7 @@ class FaultFiles final : public Files {
   /// Counts; throws what is to come before the operation; whether the process dies after it.
   bool begin(FileOperation kind, const std::string& path) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (is_killed_) throw Killed();
+    if (is_killed_) die();
     ++counts_[static_cast<size_t>(kind)];
     const int64_t nth = total_++;
     if (nth == kill_at_) {
