@@ -34,6 +34,9 @@ class EngineRun {
   double counter(const char* name) const;
   std::string report(const char* kind) const;
   void set(const char* key, const char* value);
+  /// Still owned by this object.
+  plait_engine* engine() { return engine_; }
+  plait_context* context() { return context_; }
 
  private:
   void create(const std::string& json);

@@ -48,14 +48,23 @@ std::string json_numbers(const std::vector<double>& values) {
   return array.text();
 }
 
-int64_t peak_resident_bytes() {
+namespace {
+
+/// A line of the system's record of this process, bytes.
+int64_t status_bytes(const char* line) {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {
     int64_t kibibytes = 0;
-    if (word == "VmHWM:" && status >> kibibytes) return kibibytes * 1024;
+    if (word == line && status >> kibibytes) return kibibytes * 1024;
   }
   return 0;
 }
+
+}  // namespace
+
+int64_t peak_resident_bytes() { return status_bytes("VmHWM:"); }
+
+int64_t resident_bytes() { return status_bytes("VmRSS:"); }
 
 void reset_peak_resident() { std::ofstream("/proc/self/clear_refs") << "5"; }
 

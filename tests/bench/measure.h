@@ -40,6 +40,8 @@ std::string json_numbers(const std::vector<double>& values);
 
 /// VmHWM of this process, bytes; 0 where the system does not say.
 int64_t peak_resident_bytes();
+/// VmRSS, likewise.
+int64_t resident_bytes();
 /// What is resident now becomes the peak, where the system allows it.
 void reset_peak_resident();
 

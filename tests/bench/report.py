@@ -8,6 +8,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
+import checkpoint_rows  # noqa: E402
 import collective_rows  # noqa: E402
 import op_rows  # noqa: E402
 import parallel_rows  # noqa: E402
@@ -63,7 +64,7 @@ def main():
     parser.add_argument("--case", action="append", default=[])
     parser.add_argument("--large", action="store_true")
     options = parser.parse_args()
-    parts = options.only or ["ceilings", "ops", "steps", "parallel", "collectives"]
+    parts = options.only or ["ceilings", "ops", "steps", "parallel", "collectives", "checkpoint"]
     table = Table()
     begin = time.time()
     table.note(f"Plait {commit()}, {processor()}, {len(os.sched_getaffinity(0))} cores, "
@@ -87,6 +88,10 @@ def main():
         table.section("Messages between ranks")
         check_idle(table, "before the messages")
         collective_rows.run(table, options.bin, options.quick)
+    if "checkpoint" in parts:
+        table.section("Checkpoints")
+        check_idle(table, "before the checkpoints")
+        checkpoint_rows.run(table, options.bin, options.quick)
     table.end(time.time() - begin)
     return 1 if table.failures else 0
 
