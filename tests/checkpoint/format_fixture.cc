@@ -4,7 +4,6 @@
 #include <catch2/catch.hpp>
 #include <sstream>
 
-#include "checkpoint/format/shard_header.h"
 #include "checkpoint/format/trailer.h"
 
 namespace plait {
@@ -141,6 +140,30 @@ ShardIndex rich_index(Manifest* manifest) {
   const std::string bytes = encode_index(index, &file.idx_hash);
   file.idx_bytes = static_cast<int64_t>(bytes.size());
   return index;
+}
+
+IndexedStep::IndexedStep() {
+  Hash128 hash;
+  bytes = encode_index(index, &hash);
+}
+ShardIndex IndexedStep::read(const std::string& data) const {
+  return decode_index(data, "s00003.idx", manifest, file());
+}
+ShardIndex IndexedStep::read_named(const std::string& data) const {
+  SavedFile named = file();
+  named.idx_hash = open_sealed(data, "s00003.idx").hash;
+  named.idx_bytes = static_cast<int64_t>(data.size());
+  return decode_index(data, "s00003.idx", manifest, named);
+}
+
+ShardHeader sample_header() {
+  ShardHeader header;
+  header.save_id = {0x0102030405060708, 0x1112131415161718};
+  header.ordinal = 0x1234;
+  header.file_bytes = 0x212223242526;
+  header.slices = 0x31;
+  header.step = 0x4142434445;
+  return header;
 }
 
 std::string describe(const Manifest& m) {

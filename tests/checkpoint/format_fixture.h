@@ -9,6 +9,7 @@
 #include <string>
 
 #include "checkpoint/format/manifest.h"
+#include "checkpoint/format/shard_header.h"
 #include "shard_index_generated.h"
 
 namespace plait {
@@ -20,6 +21,22 @@ Manifest rich_manifest();
 Manifest least_manifest();
 /// Two slices of each tensor of `rich_manifest`, for file 1 of it, whose entry is made to fit.
 ShardIndex rich_index(Manifest* manifest);
+
+/// `rich_manifest`, and the bytes of its second index.
+struct IndexedStep {
+  Manifest manifest = rich_manifest();
+  ShardIndex index = rich_index(&manifest);
+  std::string bytes;
+
+  IndexedStep();
+  const SavedFile& file() const { return manifest.files[1]; }
+  ShardIndex read(const std::string& data) const;
+  /// As if the manifest had named these bytes.
+  ShardIndex read_named(const std::string& data) const;
+};
+
+/// A header whose fields are all told apart by their bytes.
+ShardHeader sample_header();
 
 /// Every field as text, doubles by their bits.
 std::string describe(const Manifest& manifest);

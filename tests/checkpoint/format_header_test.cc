@@ -6,6 +6,7 @@
 #include "checkpoint/format/hash.h"
 #include "checkpoint/format/shard_header.h"
 #include "checkpoint/format/trailer.h"
+#include "tests/checkpoint/format_fixture.h"
 #include "tests/checkpoint/hf_fixture.h"
 
 namespace plait {
@@ -99,16 +100,6 @@ TEST_CASE("a file that is not payload and trailer exactly is corrupt") {
   for (size_t bytes = 0; bytes <= 256; ++bytes) refuse(std::string(bytes, '\0'));
 }
 
-ShardHeader sample_header() {
-  ShardHeader header;
-  header.save_id = {0x0102030405060708, 0x1112131415161718};
-  header.ordinal = 0x1234;
-  header.file_bytes = 0x212223242526;
-  header.slices = 0x31;
-  header.step = 0x4142434445;
-  return header;
-}
-
 TEST_CASE("the header of a shard, byte by byte") {
   const std::string bytes = encode_shard_header(sample_header());
   const unsigned char head[64] = {
@@ -148,41 +139,13 @@ TEST_CASE("a damaged header is corrupt") {
   refuse(std::string(1, '\0') + bytes);
 }
 
-/// With a right hash again.
-template <class Value>
-std::string changed_header(size_t offset, Value value) {
-  std::string bytes = encode_shard_header(sample_header());
-  std::memcpy(bytes.data() + offset, &value, sizeof value);
-  const uint64_t hash = xxh3_64(std::string_view(bytes).substr(0, 4088));
-  std::memcpy(bytes.data() + 4088, &hash, sizeof hash);
-  return bytes;
-}
-
-TEST_CASE("a header that lies is refused by field") {
-  const auto refuse = [](const std::string& bytes, const char* word, const std::string& part) {
-    INFO(part);
-    require_error([&] { decode_shard_header(bytes, "f"); }, word, {"path=f", part});
-  };
-  refuse(changed_header(8, uint16_t{1}), "format", "found=1 supported=0");
-  refuse(changed_header(12, uint32_t{0x01020305}), "format", "supported=little-endian");
-  refuse(changed_header(32, uint32_t{1 << 16}), "invalid_field", "field=ordinal value=65536");
-  refuse(changed_header(36, uint32_t{5}), "invalid_field", "field=align_log2 value=5");
-  refuse(changed_header(36, uint32_t{17}), "invalid_field", "field=align_log2 value=17");
-  refuse(changed_header(40, uint64_t{4096}), "invalid_field", "field=file_bytes value=4096");
-  refuse(changed_header(40, uint64_t{1} << 63), "invalid_field", "field=file_bytes");
-  refuse(changed_header(48, uint64_t{0}), "invalid_field", "field=slices value=0");
-  refuse(changed_header(48, uint64_t{(1 << 21) + 1}), "invalid_field", "field=slices");
-  refuse(changed_header(56, uint64_t{1'000'000'000'000}), "invalid_field", "field=step");
-  refuse(changed_header(64, uint8_t{1}), "invalid_field", "field=zeros value=1");
-  refuse(changed_header(4087, uint8_t{2}), "invalid_field", "offset=4087 field=zeros");
-  CHECK(decode_shard_header(changed_header(10, uint16_t{9}), "f").minor == 9);
-  CHECK(decode_shard_header(changed_header(48, uint64_t{1 << 21}), "f").slices == 1 << 21);
-
-  // As a big-endian machine would write it.
-  std::string swapped = changed_header(12, uint32_t{0x04030201});
-  const uint64_t hash = __builtin_bswap64(xxh3_64(std::string_view(swapped).substr(0, 4088)));
-  std::memcpy(swapped.data() + 4088, &hash, sizeof hash);
-  refuse(swapped, "format", "found=big-endian");
+TEST_CASE("a header of a later minor, and one of as many slices as there may be, are read") {
+  ShardHeader header = sample_header();
+  header.minor = 9;
+  header.slices = 1 << 21;
+  const ShardHeader back = decode_shard_header(encode_shard_header(header), "f");
+  CHECK(back.minor == 9);
+  CHECK(back.slices == 1 << 21);
 }
 
 TEST_CASE("names of shards come from ordinals") {

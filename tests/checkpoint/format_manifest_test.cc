@@ -180,6 +180,12 @@ TEST_CASE("every truncation and every flipped bit under a right trailer is refus
   CHECK(read > 0);
 }
 
+TEST_CASE("a manifest without a scaler has none") {
+  OpenBuffer buffer(encode_manifest(rich_manifest(), 1));
+  buffer.remove(buffer.manifest(), wire::Manifest::VT_SCALER);
+  CHECK(!read_back(buffer.sealed()).scaler.is_present);
+}
+
 TEST_CASE("other versions of the format") {
   const auto changed = [](auto change) {
     OpenBuffer buffer(encode_manifest(rich_manifest(), 1));

@@ -113,11 +113,14 @@ run_sanitizer() { # asan | tsan
 }
 
 run_fuzz() { # SECONDS_EACH
-  if ! build_preset asan fuzz_targets; then
+  if ! build_preset asan fuzz_targets test_checkpoint; then
     record fuzz/build 0 1 0 build/asan.log
     return
   fi
   local target name log begin code
+  log=$results/seeds.log # hostile files of the checkpoint formats
+  PLAIT_FUZZ_CORPORA=build/fuzz/corpus build/asan/bin/test_checkpoint "[.seeds]" >"$log" 2>&1 ||
+    record fuzz/seeds 0 1 0 "$log"
   for target in build/asan/bin/fuzz_*; do
     [ -x "$target" ] || continue
     name=$(basename "$target")

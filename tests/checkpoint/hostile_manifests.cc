@@ -1,5 +1,4 @@
 // Manifests with a right trailer that lie: each is refused by the field that is wrong.
-#include <catch2/catch.hpp>
 #include <functional>
 #include <limits>
 #include <string>
@@ -7,33 +6,27 @@
 
 #include "checkpoint/format/trailer.h"
 #include "tests/checkpoint/format_fixture.h"
-#include "tests/checkpoint/hf_fixture.h"
+#include "tests/checkpoint/hostile_corpus.h"
 
 namespace plait {
 namespace {
 
 using BufferChange = std::function<void(OpenBuffer&)>;
 
+/// A change of `rich_manifest`.
 struct BadManifest {
   const char* field;  ///< as the error names it
   const char* why;    ///< a part of the message
   BufferChange change;
 };
+using BadManifests = std::vector<BadManifest>;
 
-void refuse_manifest(const std::string& bytes, const std::string& field, const std::string& why) {
-  INFO(field << ": " << why);
-  uint64_t sequence = 0;
-  require_error([&] { decode_manifest(bytes, "MANIFEST", &sequence); }, "invalid_field",
-                {"path=MANIFEST", "field=" + field, "value=", "limit=", why});
-}
-
-void refuse_all(const std::vector<BadManifest>& rows) {
-  const std::string good = encode_manifest(rich_manifest(), 1);
-  for (const BadManifest& row : rows) {
-    OpenBuffer buffer(good);
-    row.change(buffer);
-    refuse_manifest(buffer.sealed(), row.field, row.why);
-  }
+HostileFile hostile_manifest(std::string bytes, const std::string& field, const std::string& why) {
+  return {HostileFile::Kind::kManifest,
+          field + ": " + why,
+          std::move(bytes),
+          "invalid_field",
+          {"path=MANIFEST", "field=" + field, "value=", "limit=", why}};
 }
 
 /// A scalar of one of the root's tables.
@@ -73,11 +66,11 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 using Root = wire::Manifest;
 
-TEST_CASE("a manifest without a part is refused") {
+BadManifests without_a_part() {
   const auto absent = [](flatbuffers::voffset_t field) {
     return [=](OpenBuffer& b) { b.remove(b.manifest(), field); };
   };
-  refuse_all({
+  return {
       {"format", "missing", absent(Root::VT_FORMAT)},
       {"save_id", "missing", absent(Root::VT_SAVE_ID)},
       {"state_digest", "missing", absent(Root::VT_STATE_DIGEST)},
@@ -90,18 +83,14 @@ TEST_CASE("a manifest without a part is refused") {
       {"tensors", "missing", absent(Root::VT_TENSORS)},
       {"files", "missing", absent(Root::VT_FILES)},
       {"properties", "missing", absent(Root::VT_PROPERTIES)},
-  });
-  OpenBuffer buffer(encode_manifest(rich_manifest(), 1));
-  buffer.remove(buffer.manifest(), Root::VT_SCALER);
-  uint64_t sequence = 0;
-  CHECK(!decode_manifest(buffer.sealed(), "MANIFEST", &sequence).scaler.is_present);
+  };
 }
 
-TEST_CASE("a table without a text or a list is refused") {
+BadManifests without_a_text_or_list() {
   const auto absent = [](auto table, flatbuffers::voffset_t field) {
     return [=](OpenBuffer& b) { b.remove(table(*b.manifest()), field); };
   };
-  refuse_all({
+  return {
       {"format.writer", "missing",
        absent([](const Root& m) { return m.format(); }, wire::Format::VT_WRITER)},
       {"format.numerics", "missing",
@@ -132,14 +121,14 @@ TEST_CASE("a table without a text or a list is refused") {
        absent([](const Root& m) { return m.properties()->Get(0); }, wire::Property::VT_NAME)},
       {"properties[3].text", "missing",
        absent([](const Root& m) { return m.properties()->Get(3); }, wire::Property::VT_TEXT)},
-  });
+  };
 }
 
-TEST_CASE("numbers of a manifest out of range are refused") {
+BadManifests out_of_range() {
   using F = wire::Format;
   using L = wire::Layout;
   using P = wire::Progress;
-  refuse_all({
+  return {
       {"format.min_reader_minor", "too large",
        scalar(&Root::format, F::VT_MIN_READER_MINOR, uint16_t{2})},
       {"format.align_log2", "limit=6", scalar(&Root::format, F::VT_ALIGN_LOG2, uint8_t{5})},
@@ -175,10 +164,10 @@ TEST_CASE("numbers of a manifest out of range are refused") {
       {"progress.lr", "value=nan", scalar(&Root::progress, P::VT_LR, kNan)},
       {"progress.lr", "value=infinite", scalar(&Root::progress, P::VT_LR, -kInfinite)},
       {"scaler.scale", "not finite", scalar(&Root::scaler, wire::Scaler::VT_SCALE, kInfinite)},
-  });
+  };
 }
 
-TEST_CASE("groups and configuration that are wrong are refused") {
+BadManifests wrong_groups_and_keys() {
   using G = wire::Group;
   const auto group = [](flatbuffers::voffset_t field, double value) {
     return [=](OpenBuffer& b) { b.set(b.manifest()->groups()->Get(1), field, value); };
@@ -186,7 +175,7 @@ TEST_CASE("groups and configuration that are wrong are refused") {
   const auto key = [](uint32_t i) {
     return [i](const Root& m) { return m.config()->Get(i)->key(); };
   };
-  refuse_all({
+  return {
       {"groups[1].lr_scale", "not finite", group(G::VT_LR_SCALE, kNan)},
       {"groups[1].weight_decay", "not finite", group(G::VT_WEIGHT_DECAY, kInfinite)},
       {"groups[1].beta1", "not finite", group(G::VT_BETA1, -kInfinite)},
@@ -213,10 +202,10 @@ TEST_CASE("groups and configuration that are wrong are refused") {
       {"config[0].key", "empty", emptied(key(0))},
       {"config[1].value", "UTF-8",
        text_byte([](const Root& m) { return m.config()->Get(1)->value(); }, 0xFE)},
-  });
+  };
 }
 
-TEST_CASE("tensors that lie are refused") {
+BadManifests wrong_tensors() {
   const auto tensor = [](uint32_t i) { return [i](const Root& m) { return m.tensors()->Get(i); }; };
   const auto name = [](uint32_t i) {
     return [i](const Root& m) { return m.tensors()->Get(i)->name(); };
@@ -232,7 +221,7 @@ TEST_CASE("tensors that lie are refused") {
         [=](OpenBuffer& b) { b.poke(tensor(i)(*b.manifest())->states()->Get(s), offset, value); };
   };
   constexpr size_t kKind = 0, kDType = 2, kZero = 3, kReserved = 4, kElements = 8;
-  refuse_all({
+  return {
       {"tensors[0].name", "empty", emptied(name(0))},
       {"tensors[0].name", "UTF-8", text_byte(name(0), 0xFF)},
       {"tensors[1].name", "sorted", text_byte(name(0), 'b')},
@@ -267,14 +256,10 @@ TEST_CASE("tensors that lie are refused") {
        [=](OpenBuffer& b) {
          b.set(tensor(2)(*b.manifest()), wire::Tensor::VT_GROUP, uint16_t{2});
        }},
-  });
-  Manifest none = least_manifest();
-  OpenBuffer buffer(encode_manifest(none, 1));
-  buffer.set(buffer.manifest()->tensors()->Get(0), wire::Tensor::VT_GROUP, uint16_t{1});
-  refuse_manifest(buffer.sealed(), "tensors[0].group", "limit=0");
+  };
 }
 
-TEST_CASE("files and properties that lie are refused") {
+BadManifests wrong_files_and_properties() {
   const auto file = [](uint32_t i, size_t offset, auto value) {
     return [=](OpenBuffer& b) { b.poke(b.manifest()->files()->Get(i), offset, value); };
   };
@@ -290,7 +275,7 @@ TEST_CASE("files and properties that lie are refused") {
     return
         [=](OpenBuffer& b) { b.set(property(i)(*b.manifest()), wire::Property::VT_TYPE, value); };
   };
-  refuse_all({
+  return {
       {"files[1].ordinal", "limit=1", file(1, kOrdinal, uint32_t{0})},
       {"files[2].ordinal", "limit=5", file(2, kOrdinal, uint32_t{6})},
       {"files[2].ordinal", "limit=65535", file(2, kOrdinal, UINT32_MAX)},
@@ -314,12 +299,12 @@ TEST_CASE("files and properties that lie are refused") {
       {"properties[1].name", "sorted", text_byte(name(0), 'c')},
       {"properties[3].text", "UTF-8",
        text_byte([](const Root& m) { return m.properties()->Get(3)->text(); }, 0xFF)},
-  });
+  };
 }
 
-TEST_CASE("a buffer whose structure lies is refused") {
+BadManifests wrong_structure() {
   const auto tensors = [](const Root& m) { return m.tensors(); };
-  refuse_all({
+  return {
       {"identifier", "limit=PLCM", [](OpenBuffer& b) { b.payload[4] = 'Q'; }},
       {"identifier", "value=PLSI", [](OpenBuffer& b) { b.payload.replace(4, 4, "PLSI"); }},
       {"identifier", "identifier", [](OpenBuffer& b) { b.payload.resize(7); }},
@@ -343,10 +328,18 @@ TEST_CASE("a buffer whose structure lies is refused") {
        [](OpenBuffer& b) { b.poke(b.manifest()->tensors()->Data(), 0, UINT32_MAX); }},
       {"buffer", "offsets",
        [](OpenBuffer& b) { b.poke(b.manifest()->tensors()->Data(), 0, uint32_t{2}); }},
-  });
+  };
 }
 
-TEST_CASE("elements between their places are refused") {
+/// A group that nothing has.
+HostileFile without_groups() {
+  OpenBuffer buffer(encode_manifest(least_manifest(), 1));
+  buffer.set(buffer.manifest()->tensors()->Get(0), wire::Tensor::VT_GROUP, uint16_t{1});
+  return hostile_manifest(buffer.sealed(), "tensors[0].group", "limit=0");
+}
+
+/// Elements between their places.
+HostileFile unaligned() {
   Manifest manifest = rich_manifest();
   manifest.tensors[0].name = std::string(64, '!');
   seal_identity(&manifest);
@@ -358,10 +351,11 @@ TEST_CASE("elements between their places are refused") {
   while ((name + inside - buffer.payload.data()) % 8 != 0) ++inside;
   buffer.poke(name, inside, uint32_t{1});
   buffer.point(tensor, wire::Tensor::VT_SHAPE, name + inside);
-  refuse_manifest(buffer.sealed(), "tensors[0].shape", "aligned");
+  return hostile_manifest(buffer.sealed(), "tensors[0].shape", "aligned");
 }
 
-TEST_CASE("texts that share bytes may not be more than the file") {
+/// Texts that share bytes and are more than the file.
+HostileFile shared_texts() {
   Manifest manifest = rich_manifest();
   manifest.format.numerics = std::string(5000, 'n');
   OpenBuffer buffer(encode_manifest(manifest, 1));
@@ -369,10 +363,11 @@ TEST_CASE("texts that share bytes may not be more than the file") {
   for (const wire::Pair* pair : *buffer.manifest()->config()) {
     buffer.point(pair, wire::Pair::VT_VALUE, numerics);
   }
-  refuse_manifest(buffer.sealed(), "config[0].value", "share bytes");
+  return hostile_manifest(buffer.sealed(), "config[0].value", "share bytes");
 }
 
-TEST_CASE("many tables in few bytes are refused") {
+/// Many tables in few bytes.
+HostileFile shared_tables() {
   flatbuffers::FlatBufferBuilder builder;
   const auto pair = wire::CreatePairDirect(builder, "k", "v");
   const auto config =
@@ -382,8 +377,49 @@ TEST_CASE("many tables in few bytes are refused") {
   builder.Finish(root.Finish(), wire::ManifestIdentifier());
   std::string bytes(reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize());
   append_trailer(&bytes, 1);
-  refuse_manifest(bytes, "buffer", "tables");
+  return hostile_manifest(bytes, "buffer", "tables");
+}
+
+/// Of versions and features that this build does not read.
+HostileFile other_format(flatbuffers::voffset_t field, uint64_t value) {
+  OpenBuffer buffer(encode_manifest(rich_manifest(), 1));
+  const wire::Format* format = buffer.manifest()->format();
+  if (field == wire::Format::VT_REQUIRED) {
+    buffer.set(format, field, value);
+  } else {
+    buffer.set(format, wire::Format::VT_MINOR, uint16_t{65535});
+    buffer.set(format, field, static_cast<uint16_t>(value));
+  }
+  HostileFile file = hostile_manifest(buffer.sealed(), "format", "found=");
+  file.word = "format";
+  file.parts = {"path=MANIFEST", "found=", "supported=0"};
+  return file;
 }
 
 }  // namespace
+
+std::vector<HostileFile> hostile_manifests() {
+  std::vector<HostileFile> files;
+  const std::string good = encode_manifest(rich_manifest(), 1);
+  for (const BadManifests& rows :
+       {without_a_part(), without_a_text_or_list(), out_of_range(), wrong_groups_and_keys(),
+        wrong_tensors(), wrong_files_and_properties(), wrong_structure()}) {
+    for (const BadManifest& row : rows) {
+      OpenBuffer buffer(good);
+      row.change(buffer);
+      files.push_back(hostile_manifest(buffer.sealed(), row.field, row.why));
+    }
+  }
+  for (HostileFile& file : std::vector<HostileFile>{
+           without_groups(), unaligned(), shared_texts(), shared_tables(),
+           other_format(wire::Format::VT_MAJOR, 1), other_format(wire::Format::VT_MAJOR, 65535),
+           other_format(wire::Format::VT_MIN_READER_MINOR, 2),
+           other_format(wire::Format::VT_MIN_READER_MINOR, 65535),
+           other_format(wire::Format::VT_REQUIRED, 1),
+           other_format(wire::Format::VT_REQUIRED, uint64_t{1} << 63)}) {
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
 }  // namespace plait
