@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 #include "checkpoint/format/manifest.h"
 #include "checkpoint/store/root.h"
 #include "kernels/base/env.h"
+#include "kernels/base/function_ref.h"
 
 namespace plait {
 
@@ -36,6 +38,10 @@ struct Damage {
   std::string what;    ///< one line
 };
 
+/// Calls work(i) for i in [0, count), begun in this order, maybe on several threads; returns when
+/// all that were begun have ended, and throws what the lowest i that failed has thrown.
+using ReadCrew = std::function<void(size_t count, FunctionRef<void(size_t)> work)>;
+
 class StepReader {
  public:
   /// Opens files inside `directory` without following links, checks kinds and sizes, decodes
@@ -53,14 +59,15 @@ class StepReader {
   uint64_t sequence() const;
   const std::vector<ShardIndex>& indexes() const;  ///< by ordinal
 
-  /// Fills the targets from the slices that meet them: one ascending pass over each shard, in
-  /// chunks of 8 MiB through one buffer, hashing each slice whole. Throws `corrupt` (file, offset,
-  /// tensor, kind) for a slice whose hash differs (`save_id_mismatch` where the shard's header
-  /// names another save), `invariant` unless each element of each target was filled exactly once.
-  /// Adds to `bytes_done`; `cancelled` soon after `is_cancelled` turns true. Both may be null.
-  /// Several threads may read at a time.
+  /// Fills the targets from the slices that meet them: ascending passes over each shard, in chunks
+  /// of 8 MiB through a buffer for each thread of `crew` (null: this one), hashing each slice
+  /// whole. Throws `corrupt` (file, offset, tensor, kind) for a slice whose hash differs
+  /// (`save_id_mismatch` where the shard's header names another save), `invariant` unless each
+  /// element of each target was filled exactly once. Adds to `bytes_done`; `cancelled` soon after
+  /// `is_cancelled` turns true. Both may be null. The error is that of the first slice in order,
+  /// however many threads there are. Several threads may read at a time.
   void read(std::span<ReadTarget> targets, std::atomic<int64_t>* bytes_done = nullptr,
-            const std::atomic<bool>* is_cancelled = nullptr) const;
+            const std::atomic<bool>* is_cancelled = nullptr, const ReadCrew* crew = nullptr) const;
 
   /// Whole tensors: reads one into `data` [elements, stored dtype] and proves its digest
   /// (`digest_mismatch` with tensor and kind). Null: it is proved, and goes nowhere.

@@ -38,7 +38,7 @@ PartPlace join_dims(const PartPlace& outer, const PartPlace& inner) {
 
 }  // namespace
 
-ScatterCursor::ScatterCursor(const Slice& slice, const Shape& shape, ReadTarget* target)
+ScatterCursor::ScatterCursor(const Slice& slice, const Shape& shape, const ReadTarget* target)
     : target_(target), dtype_(slice.dtype) {
   const std::optional<Box> part = intersect(slice.box, target->box);
   check(part.has_value(), "slice and target share elements");
@@ -101,7 +101,7 @@ void ScatterCursor::feed(const char* data, int64_t first, int64_t count) {
 }
 
 void ScatterCursor::take(const char* data, int64_t count) {
-  target_->digest += digest_run(data, dtype_, count, in_tensor_ + done_);
+  digest_ += digest_run(data, dtype_, count, in_tensor_ + done_);
   filled_ += count;
   if (target_->data == nullptr) return;
   char* out = static_cast<char*>(target_->data) + (in_target_ + done_) * dtype_size(target_->dtype);

@@ -13,19 +13,20 @@ namespace plait {
 class ScatterCursor {
  public:
   /// Slice and target share elements of a tensor of `shape`.
-  ScatterCursor(const Slice& slice, const Shape& shape, ReadTarget* target);
+  ScatterCursor(const Slice& slice, const Shape& shape, const ReadTarget* target);
 
   /// Elements [first, first + count) of the slice, stored at `data`. Calls come in order, without
-  /// gaps. Adds to the target's digest.
+  /// gaps.
   void feed(const char* data, int64_t first, int64_t count);
-  int64_t filled() const { return filled_; }  ///< elements so far
+  int64_t filled() const { return filled_; }   ///< elements so far
+  uint64_t digest() const { return digest_; }  ///< of their stored bits
 
  private:
   static constexpr int kMaxDims = Shape::kMaxDims;
   void next_row();
   void take(const char* data, int64_t count);
 
-  ReadTarget* target_;
+  const ReadTarget* target_;
   DType dtype_;
   int dims_ = 0;                           ///< after neighbours were joined
   std::array<int64_t, kMaxDims> size_{};   ///< of the shared part
@@ -35,6 +36,7 @@ class ScatterCursor {
   int64_t done_ = 0;                                      ///< elements of the row
   bool is_done_ = false;
   int64_t filled_ = 0;
+  uint64_t digest_ = 0;
 };
 
 }  // namespace plait

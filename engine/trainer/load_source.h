@@ -15,6 +15,7 @@
 #include "engine/trainer/state_map.h"
 #include "kernels/base/env.h"
 #include "kernels/base/json_text.h"
+#include "kernels/device/thread_pool.h"
 
 namespace plait {
 
@@ -54,7 +55,8 @@ class LoadSource {
 };
 
 std::unique_ptr<LoadSource> open_step_source(Files& files, const std::string& directory,
-                                             const CheckpointConfig& checkpoint);
+                                             const CheckpointConfig& checkpoint,
+                                             const ThreadHooks& hooks);
 std::unique_ptr<LoadSource> open_hugging_face_source(Files& files, const std::string& directory);
 
 /// Throws `nonfinite_weights` (tensor, index in it) unless all values of the piece are finite.

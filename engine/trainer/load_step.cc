@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "checkpoint/store/step_reader.h"
+#include "engine/trainer/io_threads.h"
 #include "engine/trainer/load_source.h"
 #include "kernels/base/error.h"
 
@@ -19,7 +20,10 @@ bool is_weight(StateKind kind) { return kind == StateKind::kParam || kind == Sta
 
 class StepLoadSource final : public LoadSource {
  public:
-  explicit StepLoadSource(std::unique_ptr<StepReader> reader) : reader_(std::move(reader)) {}
+  StepLoadSource(std::unique_ptr<StepReader> reader, const IoThreads& threads)
+      : reader_(std::move(reader)), crew_([threads](size_t count, FunctionRef<void(size_t)> work) {
+          threads.run(count, work);
+        }) {}
 
   std::string identity() const override;
   ResumeDecision compare(const LoadingRun& run) override;
@@ -44,6 +48,7 @@ class StepLoadSource final : public LoadSource {
                       const std::vector<ReadTarget>& targets) const;
 
   std::unique_ptr<StepReader> reader_;
+  ReadCrew crew_;
   LoadingRun run_;
   std::vector<int64_t> places_;  // in the file, by tensor of the run
 };
@@ -90,7 +95,7 @@ DigestSums StepLoadSource::read(std::span<const StatePiece> pieces, bool is_live
   if (wants_finite && !is_live) {
     read_finite(pieces, &targets, is_cancelled);
   } else {
-    reader_->read(targets, nullptr, &is_cancelled);
+    reader_->read(targets, nullptr, &is_cancelled, &crew_);
   }
   for (const StatePiece& piece : pieces) {
     if (!wants_finite || !is_live || !is_weight(piece.kind)) continue;
@@ -128,7 +133,7 @@ void StepLoadSource::read_finite(std::span<const StatePiece> pieces,
   read_batch(pieces, weights, targets, is_cancelled);
   std::vector<ReadTarget> rest;
   for (const size_t i : others) rest.push_back((*targets)[i]);
-  reader_->read(rest, nullptr, &is_cancelled);
+  reader_->read(rest, nullptr, &is_cancelled, &crew_);
   for (size_t i = 0; i < others.size(); ++i) (*targets)[others[i]].digest = rest[i].digest;
 }
 
@@ -145,7 +150,7 @@ void StepLoadSource::read_batch(std::span<const StatePiece> pieces, std::span<co
     some.back().data = next;
     next += pieces[i].box.elements();
   }
-  reader_->read(some, nullptr, &is_cancelled);
+  reader_->read(some, nullptr, &is_cancelled, &crew_);
   for (size_t i = 0; i < batch.size(); ++i) {
     check_finite_values(pieces[batch[i]], static_cast<const float*>(some[i].data),
                         tensor_of(pieces[batch[i]]));
@@ -240,9 +245,11 @@ void check_finite_values(const StatePiece& piece, const float* values, const Sav
 }
 
 std::unique_ptr<LoadSource> open_step_source(Files& files, const std::string& directory,
-                                             const CheckpointConfig& checkpoint) {
+                                             const CheckpointConfig& checkpoint,
+                                             const ThreadHooks& hooks) {
   const ShardAccess access = checkpoint.mmap ? ShardAccess::kMap : ShardAccess::kRead;
-  return std::make_unique<StepLoadSource>(StepReader::open(files, directory, access));
+  return std::make_unique<StepLoadSource>(StepReader::open(files, directory, access),
+                                          IoThreads(checkpoint.io_threads, hooks));
 }
 
 }  // namespace plait

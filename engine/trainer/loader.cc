@@ -131,7 +131,7 @@ void Loader::open(Candidate* candidate) {
     source_ = open_hugging_face_source(files, path);
   } else {
     source_ = open_step_source(files, is_root_ ? join_path(path, candidate->name) : path,
-                               options_.run.settings->checkpoint);
+                               options_.run.settings->checkpoint, engine_.hooks);
   }
   decision_ = source_->compare(options_.run);
   candidate->identity = source_->identity() + (decision_.is_weights_only ? " weights" : " whole");

@@ -2,23 +2,21 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <cstring>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include "checkpoint/format/shard_header.h"
 #include "checkpoint/format/trailer.h"
 #include "engine/comm/wire_bytes.h"
+#include "engine/trainer/io_threads.h"
 #include "kernels/base/json_text.h"
 
 namespace plait {
 namespace {
 
 constexpr int64_t kMsInNs = 1'000'000;
-constexpr std::chrono::milliseconds kLookAtWriters{20};
 /// How long an abandoned save waits for others to hear of it.
 constexpr int64_t kFarewellMs = 500;
 
@@ -176,70 +174,34 @@ void SaveRun::write() {
 }
 
 /// Does the work on each writer, some at a time, on threads of their own, while this one looks out
-/// for reasons to stop. The first failure counts.
+/// for reasons to stop. The first failure counts: it makes the others stop.
 void SaveRun::on_writers(FunctionRef<void(ShardWriter&)> work) {
   std::mutex mutex;
-  std::condition_variable changed;
-  size_t next = 0, open = 0;  // guarded by mutex
-  std::exception_ptr failure;
-  const ThreadHooks& hooks = place_.engine->hooks;
-  const auto body = [&] {
-    constexpr char kName[] = "plait-io";
-    enter_library_thread(kName, false);
-    if (hooks.start) hooks.start(kName);
-    std::unique_lock lock(mutex);
-    while (next < writers_.size() && failure == nullptr) {
-      ShardWriter& writer = *writers_[next++];
-      lock.unlock();
-      std::exception_ptr own;
-      try {
-        work(writer);
-      } catch (...) {
-        own = std::current_exception();
-        is_stopping_.store(true);
-      }
-      lock.lock();
-      if (failure == nullptr) failure = own;
+  std::exception_ptr first;
+  const auto body = [&](size_t i) {
+    try {
+      work(*writers_[i]);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (first == nullptr) first = std::current_exception();
+      is_stopping_.store(true);
+      throw;
     }
-    lock.unlock();
-    if (hooks.stop) hooks.stop();
-    lock.lock();
-    --open;
-    changed.notify_all();
   };
-  std::vector<std::thread> threads;
-  const auto most = static_cast<size_t>(std::max<int64_t>(job_.options.io_threads, 1));
-  try {
-    while (threads.size() < std::min(most, writers_.size())) {
-      {
-        const std::lock_guard lock(mutex);
-        ++open;
-      }
-      threads.reserve(most);
-      threads.push_back(start_library_thread(body));
-    }
-  } catch (...) {
-    const std::lock_guard lock(mutex);
-    --open;
-    if (threads.empty()) failure = std::current_exception();
-  }
-  watch_writers([&] {
-    std::unique_lock lock(mutex);
-    return changed.wait_for(lock, kLookAtWriters, [&] { return open == 0; });
-  });
-  for (std::thread& thread : threads) thread.join();
-  if (failure == nullptr) return;
-  if (std::optional<Error> error = trouble()) throw Error(*error);
-  std::rethrow_exception(failure);
-}
-
-void SaveRun::watch_writers(FunctionRef<bool()> have_ended) {
-  while (!have_ended()) {
+  const auto look = [this] {
     try {
       if (trouble()) is_stopping_.store(true);
     } catch (...) {
       is_stopping_.store(true);  // no memory: whoever joins the writers must not throw
     }
+  };
+  const IoThreads threads(job_.options.io_threads, place_.engine->hooks);
+  try {
+    threads.run(writers_.size(), body, look);
+  } catch (...) {
+    if (std::optional<Error> error = trouble()) throw Error(*error);
+    if (first == nullptr) throw;
+    std::rethrow_exception(first);
   }
 }
 

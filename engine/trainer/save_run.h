@@ -50,7 +50,6 @@ class SaveRun {
   void seal(const std::vector<SaveAnswer>& digests);
   void commit(const std::vector<SaveAnswer>& files);
   void on_writers(FunctionRef<void(ShardWriter&)> work);
-  void watch_writers(FunctionRef<bool()> have_ended);
   std::vector<SaveAnswer> round(const char* phase, SaveAnswer own, bool may_give_up);
   int64_t patience_ms(bool is_until_deadline) const;
   std::optional<Error> trouble() const;

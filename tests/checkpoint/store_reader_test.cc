@@ -322,6 +322,32 @@ TEST_CASE("several threads read from one reader at a time") {
   for (const std::vector<StorePiece>& pieces : wanted) require_values(manifest, pieces);
 }
 
+TEST_CASE("a read on several threads fills the same, whoever takes which part") {
+  MemoryFiles files;
+  std::mt19937_64 random(10);
+  const Manifest manifest = store_manifest(store_tensors(), 5);
+  write_store(files, "step", manifest, store_pieces(manifest, 5, &random));
+  const auto reader = StepReader::open(files, "step");
+  size_t most = 0;
+  const ReadCrew crew = [&](size_t count, FunctionRef<void(size_t)> work) {
+    most = std::max(most, count);
+    std::vector<std::thread> threads;
+    for (size_t i = count; i-- > 0;) threads.emplace_back([work, i] { work(i); });
+    for (std::thread& thread : threads) thread.join();
+  };
+  std::vector<StorePiece> pieces = store_pieces(manifest, 3, &random);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<ReadTarget> targets = store_targets(&pieces);
+    reader->read(targets, nullptr, nullptr, &crew);
+    require_values(manifest, pieces);
+    std::vector<StorePiece> others = pieces;
+    std::vector<ReadTarget> alone = store_targets(&others);
+    reader->read(alone);
+    for (size_t i = 0; i < targets.size(); ++i) CHECK(targets[i].digest == alone[i].digest);
+  }
+  CHECK(most == reader->indexes().size());
+}
+
 TEST_CASE("targets that a step does not have are refused before anything is read") {
   MemoryFiles memory;
   const Manifest manifest = store_manifest(store_tensors(), 1);

@@ -1,4 +1,5 @@
 // Loads that fail, and what they leave: damaged steps, other runs, weights alone, limits of time.
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <limits>
@@ -155,6 +156,34 @@ TEST_CASE("checkpoint.mmap: a load maps what it takes", "[load]") {
   engine->load(run.path(1), -1);
   CHECK(shard_reads == 0);
   CHECK(files.count(FileOperation::kMap) > 0);
+  CHECK((state_bits(*engine) == run.states[0]));
+}
+
+TEST_CASE("checkpoint.io_threads: a load reads shards at the same time, and fails alike",
+          "[load]") {
+  const SavedRun run(1, {{"layout.data", "2"}, {"layout.zero", "1"}});
+  std::atomic<int> threads{0};
+  OpenEngine::Options options;
+  options.hooks.start = [&](const char* name) {
+    threads += std::string(name) == "plait-io" ? 1 : 0;
+  };
+  OpenEngine engine(run.config, options);
+  engine->load(run.path(1), -1);
+  CHECK(threads == 2);
+  CHECK((state_bits(*engine) == run.states[0]));
+  for (const char* shard : {"/s00000.plt", "/s00001.plt"}) {
+    flip_byte(run.path(1) + shard, late_byte(run.path(1) + shard));
+  }
+  for (const char* count : {"1", "2"}) {
+    threads = 0;
+    engine->set("checkpoint.io_threads", count);
+    for (int i = 0; i < 10; ++i) {
+      const Error error = thrown_by([&] { engine->load(run.path(1), -1); });
+      CHECK(error.word() == "corrupt");
+      CHECK(says(error, "s00000.plt"));
+    }
+    CHECK(threads == (count[0] == '1' ? 0 : 20));
+  }
   CHECK((state_bits(*engine) == run.states[0]));
 }
 
