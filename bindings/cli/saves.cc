@@ -105,11 +105,7 @@ void RunSaves::report_failure(int64_t step, const Failure& failure) {
       "plait: the save of step " + std::to_string(step) + " failed, training goes on: ";
   line += plait_code_name(failure.code());
   line += ": " + failure.message();
-  if (failure.word() == "step_exists") {
-    line +=
-        " (another run saved it: choose another run.checkpoint, or set "
-        "checkpoint.on_existing=replace)";
-  } else if (failure.word() == "locked") {
+  if (failure.word() == "locked") {
     line += " (another run saves there: stop it, or choose another run.checkpoint)";
   } else if (failure.word() == "no_space") {
     line += " (make room, or set checkpoint.keep_last)";

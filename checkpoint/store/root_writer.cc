@@ -37,6 +37,15 @@ void make_root(Files& files, const std::string& root) {
   }
 }
 
+/// It may be a damaged one, which a resume passed over.
+Error step_exists(const std::string& path) {
+  return Error(
+             "step_exists",
+             "a step of this number is there, whole or damaged: to put this one in its place save "
+             "with checkpoint.on_existing=replace, to keep both save into another root")
+      .with("path", path);
+}
+
 /// The first line of LOCK.
 std::string holder_text(File& lock) {
   std::string text(kLockTextBytes, '\0');
@@ -117,7 +126,7 @@ void RootWriter::State::publish(const std::string& temporary, const std::string&
       files.rename_noreplace(temporary, target);
     } catch (const Error& error) {
       if (error.word() != "target_exists") throw;
-      throw Error("step_exists", "the step was saved already").with("path", target);
+      throw step_exists(target);
     }
   }
   try {
@@ -180,7 +189,7 @@ std::string RootWriter::begin(int64_t step, int64_t total_bytes, const CommitOpt
   state.clean_up();
   const bool is_there = state.files.exists(state.in_root(target));
   if (is_there && !options.may_replace) {
-    throw Error("step_exists", "the step was saved already").with("path", state.in_root(target));
+    throw step_exists(state.in_root(target));
   }
   if (is_there && options.is_manifest_last) {
     throw Error("no_exchange", "a step can be replaced with checkpoint.commit=rename alone")

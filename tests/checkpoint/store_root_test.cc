@@ -184,7 +184,9 @@ TEST_CASE("a step that is there stays, or is replaced in one step") {
   root.save(1);
   root.save(2);
   const std::string saved = root.read("step-000000000002/MANIFEST");
-  CHECK(caught([&] { root.save(2); }).word() == "step_exists");
+  const Error error = caught([&] { root.save(2); });
+  CHECK(error.word() == "step_exists");
+  CHECK(error.message().find("checkpoint.on_existing=replace") != std::string::npos);
   CHECK(root.read("step-000000000002/MANIFEST") == saved);
   CHECK(other_names(root.files, kRootPath).empty());
 
