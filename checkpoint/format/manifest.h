@@ -110,7 +110,9 @@ struct SavedGroup {
 struct TensorState {
   StateKind kind = StateKind::kParam;
   DType dtype = DType::kFloat32;
-  bool is_zero = false;  ///< every bit is zero; slices are there all the same
+  /// Every bit is zero; slices are there all the same. A writer may leave it out, as this build's
+  /// do: it saves no reading, since what is used is hashed. A reader that finds it proves it.
+  bool is_zero = false;
   int64_t elements = 0;  ///< of the whole logical tensor
   uint64_t digest = 0;   ///< sum over all elements, see digest.h
 };

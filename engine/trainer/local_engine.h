@@ -61,8 +61,9 @@ class LocalEngine final : public Engine {
  private:
   /// Totals of the run. Guarded by mutex_.
   struct Totals {
-    int64_t step = 0, samples = 0, tokens = 0, skipped = 0, overflows = 0;
-    double lr = 0;  ///< of the last update
+    int64_t step = 0, samples = 0, tokens = 0, skipped = 0;
+    int64_t overflows = 0;  ///< of skipped steps: those that the loss scale was too large for
+    double lr = 0;          ///< of the last update
     double step_seconds = 0, forward_seconds = 0, backward_seconds = 0;
     double communication_seconds = 0, bubble_seconds = 0, optimizer_seconds = 0;
     int64_t replica_checks = 0, divergences = 0;

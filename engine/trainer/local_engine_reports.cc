@@ -47,6 +47,7 @@ std::vector<std::pair<std::string, double>> LocalEngine::counters() const {
       {"samples", static_cast<double>(totals_.samples)},
       {"tokens", static_cast<double>(totals_.tokens)},
       {"skipped", static_cast<double>(totals_.skipped)},
+      {"overflows", static_cast<double>(totals_.overflows)},
       {"operations", static_cast<double>(ranks_.progress().load())},
       {"step_seconds", totals_.step_seconds},
       {"forward_seconds", totals_.forward_seconds},

@@ -310,6 +310,7 @@ TEST_CASE("B9: overflow follows the documented rule of the loss scale", "[numeri
     CHECK(metrics.loss_scale == want[i]);
     CHECK(metrics.skipped == 1);
   }
+  CHECK(engine->counter("overflows") == 4);
   CHECK((read_all(*engine, TensorKind::kMoment1) ==
          std::vector<float>(read_all(*engine, TensorKind::kMoment1).size(), 0.0f)));
   for (int i = 0; i < 13; ++i) step(*engine, token_batch(rows, 4));
@@ -324,6 +325,7 @@ TEST_CASE("N4 of faults: a batch without a target is a skipped step", "[numerics
   const Metrics metrics = step(*engine, target_batch(tokens, targets, 4));
   CHECK(metrics.loss == 0.0);
   CHECK(metrics.skipped == 1);
+  CHECK(engine->counter("overflows") == 0);
   CHECK(metrics.step == 1);
   CHECK(metrics.samples_total == 4);
   CHECK((read_all(*engine, TensorKind::kParam) == before));
