@@ -13,6 +13,7 @@
 #include "checkpoint/format/shard_header.h"
 #include "checkpoint/format/trailer.h"
 #include "checkpoint/store/step_reader.h"
+#include "kernels/base/error.h"
 #include "tests/checkpoint/format_fixture.h"
 #include "tests/checkpoint/golden_steps.h"
 #include "tests/support/sim_files.h"
