@@ -31,9 +31,9 @@ record() { # NAME PASSED FAILED SECONDS LOG
   fi
 }
 
-run_program() { # PRESET PROGRAM TIMEOUT
+run_program() { # PRESET PROGRAM TIMEOUT [FILTER]
   local preset=$1 program=$2 limit=$3 log="$results/$1.$2.log" begin=$SECONDS code passed failed
-  timeout -k 10 "$limit" "build/$preset/bin/$program" >"$log" 2>&1 </dev/null
+  timeout -k 10 "$limit" "build/$preset/bin/$program" "${@:4}" >"$log" 2>&1 </dev/null
   code=$?
   passed=$(sed -n 's/^All tests passed (.* in \([0-9]*\) test cases\{0,1\})$/\1/p;
     s/^test cases: *[0-9]* *| *\([0-9]*\) passed.*/\1/p' "$log" | tail -n 1)
@@ -45,7 +45,7 @@ run_program() { # PRESET PROGRAM TIMEOUT
   fi
   [ $code = 0 ] && [ "$passed" = 0 ] && failed=1 && echo "no test case ran" >>"$log"
   [ "${show_tables:-0}" = 1 ] && grep '^| ' "$log"
-  record "$preset/$program" "$passed" "$failed" $((SECONDS - begin)) "$log"
+  record "$preset/$program${4:+ $4}" "$passed" "$failed" $((SECONDS - begin)) "$log"
 }
 
 run_programs() { # PRESET LABEL ("" for all)
