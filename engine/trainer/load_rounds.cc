@@ -7,24 +7,10 @@
 #include <thread>
 #include <utility>
 
-#include "engine/comm/announcement.h"
-
 namespace plait {
 namespace {
 
 constexpr std::chrono::milliseconds kLookAtLoad{20};
-
-Error error_of_load(const std::exception_ptr& failure) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const Error& error) {
-    return error;
-  } catch (const std::bad_alloc&) {
-    return Error("no_memory", "the system has no memory left");
-  } catch (const std::exception& other) {
-    return Error("invariant", other.what());
-  }
-}
 
 }  // namespace
 
@@ -36,8 +22,8 @@ LoadRounds::LoadRounds(RankSet& ranks, const EngineOptions& options, const char*
       limit_ms_(limit_ms),
       deadline_ns_(options.env->clock.now_ns() + limit_ms * 1'000'000) {}
 
-std::vector<LoadAnswer> LoadRounds::run(const Work& work) {
-  const LoadAnswer own = answer(work);
+std::vector<Answer> LoadRounds::run(const Work& work) {
+  const Answer own = answer(work);
   if (ranks_.is_alone()) return {own};
   try {
     return tell(own);
@@ -49,28 +35,28 @@ std::vector<LoadAnswer> LoadRounds::run(const Work& work) {
 }
 
 /// What a work ends with, in time or told to stop; one that cannot begin fails too.
-LoadAnswer LoadRounds::answer(const Work& work) {
+Answer LoadRounds::answer(const Work& work) {
   try {
     return watch(work);
   } catch (...) {
-    return {error_of_load(std::current_exception()), ""};
+    return {as_error(std::current_exception()), ""};
   }
 }
 
-LoadAnswer LoadRounds::watch(const Work& work) {
+Answer LoadRounds::watch(const Work& work) {
   std::atomic<bool> is_cancelled{false};
   std::mutex mutex;
   std::condition_variable changed;
   bool is_done = false;
-  LoadAnswer own;
+  Answer own;
   std::thread thread = start_library_thread([&] {
     enter_library_thread("plait-load", false);
     if (options_.hooks.start) options_.hooks.start("plait-load");
-    LoadAnswer found;
+    Answer found;
     try {
       found.text = work(is_cancelled);
     } catch (...) {
-      found.error = error_of_load(std::current_exception());
+      found.error = as_error(std::current_exception());
     }
     if (options_.hooks.stop) options_.hooks.stop();
     const std::lock_guard lock(mutex);
@@ -106,35 +92,12 @@ Error LoadRounds::stopped() const {
 }
 
 /// Once all have come, somebody else's work may end at the limit too: there is time left to say so.
-std::vector<LoadAnswer> LoadRounds::tell(const LoadAnswer& own) {
+std::vector<Answer> LoadRounds::tell(const Answer& own) {
   const int64_t left_ms = (deadline_ns_ - options_.env->clock.now_ns()) / 1'000'000;
   const int64_t least_ms = has_met_ || own.error ? ranks_.world().options().control_ms : 1;
-  const std::string value = own.error ? "!" + encode_error(*own.error) : "+" + own.text;
-  const auto texts = ranks_.world().exchange(name_, value, std::max(left_ms, least_ms));
+  std::vector<Answer> answers = tell_all(ranks_.world(), name_, own, std::max(left_ms, least_ms));
   has_met_ = true;
-  std::vector<LoadAnswer> answers;
-  for (const std::string& text : texts) {
-    LoadAnswer& answer = answers.emplace_back();
-    const char mark = text.empty() ? '\0' : text[0];
-    if (mark == '+') {
-      answer.text = text.substr(1);
-      continue;
-    }
-    Error error("invariant", "a process failed and could not say why");
-    if (mark == '!') decode_error(std::string_view(text).substr(1), &error);
-    answer.error = std::move(error);
-  }
   return answers;
-}
-
-const Error* first_error(const std::vector<LoadAnswer>& answers, bool (*is_final)(const Error&)) {
-  const Error* first = nullptr;
-  for (const LoadAnswer& answer : answers) {
-    if (!answer.error) continue;
-    if (is_final(*answer.error)) return &*answer.error;
-    if (first == nullptr) first = &*answer.error;
-  }
-  return first;
 }
 
 }  // namespace plait

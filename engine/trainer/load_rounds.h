@@ -6,21 +6,15 @@
 
 #include <atomic>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "engine/trainer/answers.h"
 #include "engine/trainer/rank_set.h"
 #include "kernels/base/error.h"
 #include "kernels/base/function_ref.h"
 
 namespace plait {
-
-/// What a process brought to a round.
-struct LoadAnswer {
-  std::optional<Error> error;
-  std::string text;  ///< any bytes
-};
 
 class LoadRounds {
  public:
@@ -30,7 +24,7 @@ class LoadRounds {
   using Work = FunctionRef<std::string(const std::atomic<bool>& is_cancelled)>;
   /// Does the work on a library thread, which is told to stop when the time is over or the engine
   /// lost, and gives its text or error to all. Answers by peer. Throws when the world fails.
-  std::vector<LoadAnswer> run(const Work& work);
+  std::vector<Answer> run(const Work& work);
 
   /// From now on live state may not be what it was: a world that fails leaves the engine lost.
   void touch() { is_touched_ = true; }
@@ -39,10 +33,10 @@ class LoadRounds {
   void forgive_lateness() { forgives_lateness_ = true; }
 
  private:
-  LoadAnswer answer(const Work& work);
-  LoadAnswer watch(const Work& work);
+  Answer answer(const Work& work);
+  Answer watch(const Work& work);
   Error stopped() const;
-  std::vector<LoadAnswer> tell(const LoadAnswer& own);
+  std::vector<Answer> tell(const Answer& own);
 
   RankSet& ranks_;
   const EngineOptions& options_;
@@ -51,8 +45,5 @@ class LoadRounds {
   bool is_touched_ = false, forgives_lateness_ = false;
   bool has_met_ = false;  // all processes are in the load
 };
-
-/// The answers' errors, as all processes throw them: the first that is final, else the first.
-const Error* first_error(const std::vector<LoadAnswer>& answers, bool (*is_final)(const Error&));
 
 }  // namespace plait

@@ -146,7 +146,7 @@ std::string Loader::encode(const Candidate& candidate) {
   return text;
 }
 
-Loader::Candidate Loader::decode(const LoadAnswer& answer) {
+Loader::Candidate Loader::decode(const Answer& answer) {
   std::string rest = answer.text;
   Candidate candidate;
   candidate.is_fresh = take_line(&rest) == "1";
@@ -167,10 +167,10 @@ Loader::Candidate Loader::decode(const LoadAnswer& answer) {
 bool Loader::choose() {
   source_.reset();
   const auto work = [&](const std::atomic<bool>&) { return encode(open_next()); };
-  const std::vector<LoadAnswer> answers = rounds_.run(work);
+  const std::vector<Answer> answers = rounds_.run(work);
   if (const Error* error = first_error(answers, is_final)) throw Error(*error);
   std::vector<Candidate> seen;
-  for (const LoadAnswer& answer : answers) seen.push_back(decode(answer));
+  for (const Answer& answer : answers) seen.push_back(decode(answer));
   is_in_place_ = may_fall_back_ = true;
   for (const Candidate& one : seen) {
     is_in_place_ = is_in_place_ && one.is_fresh;
@@ -229,13 +229,13 @@ bool Loader::prove() {
     return std::string(reinterpret_cast<const char*>(own_sums_.data()),
                        own_sums_.size() * sizeof(uint64_t));
   };
-  const std::vector<LoadAnswer> answers = rounds_.run(work);
+  const std::vector<Answer> answers = rounds_.run(work);
   if (const Error* error = first_error(answers, is_final)) {
     drop(chosen_, *error);
     return false;
   }
   DigestSums sums(own_sums_.size());
-  for (const LoadAnswer& answer : answers) {
+  for (const Answer& answer : answers) {
     check(answer.text.size() == sums.size() * sizeof(uint64_t), "all processes sum up the same");
     for (size_t i = 0; i < sums.size(); ++i) {
       uint64_t one;
@@ -263,7 +263,7 @@ void Loader::copy() {
     }
     return std::string();
   };
-  const std::vector<LoadAnswer> answers = rounds_.run(work);
+  const std::vector<Answer> answers = rounds_.run(work);
   if (const Error* error = first_error(answers, is_final)) {
     throw Error(*error).disposition(Disposition::kEngineLost);
   }

@@ -58,7 +58,7 @@ class Loader {
     std::optional<Error> error;
   };
   static std::string encode(const Candidate& candidate);
-  static Candidate decode(const LoadAnswer& answer);
+  static Candidate decode(const Answer& answer);
 
   void list();
   Candidate open_next();

@@ -5,6 +5,7 @@
 
 #include "engine/comm/announcement.h"
 #include "engine/comm/endpoint.h"
+#include "engine/trainer/answers.h"
 #include "engine/trainer/row_digests.h"
 #include "kernels/base/json_text.h"
 
@@ -28,18 +29,6 @@ constexpr uint32_t kGroupsOfEngine = kAxes + 1;
 
 int64_t share_of_threads(int64_t threads, int64_t ranks, int64_t local) {
   return std::max<int64_t>(threads / ranks + (local < threads % ranks ? 1 : 0), 1);
-}
-
-Error as_error(const std::exception_ptr& failure) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const Error& error) {
-    return error;
-  } catch (const std::bad_alloc&) {
-    return Error("no_memory", "the system has no memory left");
-  } catch (const std::exception& other) {
-    return Error("invariant", other.what());
-  }
 }
 
 }  // namespace

@@ -1,13 +1,10 @@
 #include "engine/trainer/save_round.h"
 
 #include <array>
-#include <new>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "engine/comm/announcement.h"
-#include "engine/comm/exchange.h"
 #include "engine/comm/wire_bytes.h"
 #include "kernels/base/json_text.h"
 
@@ -36,59 +33,8 @@ std::vector<std::string> split_facts(const std::string& text) {
 
 }  // namespace
 
-Error error_of_save(const std::exception_ptr& failure) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const Error& error) {
-    return error;
-  } catch (const std::bad_alloc&) {
-    return Error("no_memory", "the system has no memory left for a save");
-  } catch (const std::exception& other) {
-    return Error("invariant", other.what());
-  }
-}
-
-SaveAnswer answer_of(FunctionRef<std::string()> work) {
-  SaveAnswer answer;
-  try {
-    answer.text = work();
-  } catch (...) {
-    answer.error = error_of_save(std::current_exception());
-  }
-  return answer;
-}
-
-std::vector<SaveAnswer> tell_all(World& world, ExchangeStream stream, const std::string& name,
-                                 const SaveAnswer& own, int64_t limit_ms) {
-  std::string value = own.error ? "!" + encode_error(*own.error) : "+" + own.text;
-  if (static_cast<int64_t>(value.size()) > Exchange::kMostBytes) {
-    const Error error = Error("too_large", "what processes tell of a save is too large")
-                            .with("got", value.size())
-                            .with("limit", Exchange::kMostBytes);
-    value = "!" + encode_error(error);
-  }
-  std::vector<SaveAnswer> answers;
-  for (const std::string& text : world.exchange(name, value, limit_ms, stream)) {
-    SaveAnswer& answer = answers.emplace_back();
-    if (!text.empty() && text[0] == '+') {
-      answer.text = text.substr(1);
-      continue;
-    }
-    Error error("invariant", "a process failed and could not say why");
-    if (!text.empty()) decode_error(std::string_view(text).substr(1), &error);
-    answer.error = std::move(error);
-  }
-  return answers;
-}
-
-const Error* first_failure(const std::vector<SaveAnswer>& answers) {
-  const Error* first = nullptr;
-  for (const SaveAnswer& answer : answers) {
-    if (!answer.error) continue;
-    if (answer.error->code() != Code::kCancelled) return &*answer.error;
-    if (first == nullptr) first = &*answer.error;
-  }
-  return first;
+const Error* first_failure(const std::vector<Answer>& answers) {
+  return first_error(answers, [](const Error& error) { return error.code() != Code::kCancelled; });
 }
 
 std::string save_facts(const Manifest& manifest, const std::string& root, uint64_t config) {

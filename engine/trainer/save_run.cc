@@ -90,7 +90,7 @@ void add_digests(const std::string& text, std::vector<uint64_t>* sums) {
 }
 
 /// What all gave, or the failure of one, thrown by all.
-std::vector<SaveAnswer> agreed(std::vector<SaveAnswer> answers) {
+std::vector<Answer> agreed(std::vector<Answer> answers) {
   if (const Error* error = first_failure(answers)) throw Error(*error);
   return answers;
 }
@@ -104,12 +104,12 @@ SaveRun::~SaveRun() = default;
 
 void SaveRun::run() {
   try {
-    const SaveAnswer written = answer_of([&] {
+    const Answer written = answer_of([&] {
       write();
       return digests();
     });
-    const std::vector<SaveAnswer> all_digests = agreed(round("written", written, true));
-    const SaveAnswer sealed = answer_of([&] {
+    const std::vector<Answer> all_digests = agreed(round("written", written, true));
+    const Answer sealed = answer_of([&] {
       seal(all_digests);
       if (const std::optional<Error> error = trouble()) throw Error(*error);
       return encode_files(files_);
@@ -124,7 +124,7 @@ void SaveRun::end_badly(std::exception_ptr failure) noexcept {
   writers_.clear();
   if (place_.root != nullptr) place_.root->discard(job_.temporary);
   try {
-    const Error error = error_of_save(failure);
+    const Error error = as_error(failure);
     failure = std::make_exception_ptr(error);
     if (place_.engine->log != nullptr) {
       const bool is_wanted = error.code() == Code::kCancelled;
@@ -216,10 +216,10 @@ std::string SaveRun::digests() const {
   return {reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(uint64_t)};
 }
 
-void SaveRun::seal(const std::vector<SaveAnswer>& digests) {
+void SaveRun::seal(const std::vector<Answer>& digests) {
   Manifest& manifest = job_.manifest;
   std::vector<uint64_t> sums(first_states(manifest).back(), 0);
-  for (const SaveAnswer& answer : digests) add_digests(answer.text, &sums);
+  for (const Answer& answer : digests) add_digests(answer.text, &sums);
   size_t next = 0;
   for (SavedTensor& tensor : manifest.tensors) {
     for (TensorState& state : tensor.states) state.digest = sums[next++];
@@ -233,11 +233,11 @@ void SaveRun::seal(const std::vector<SaveAnswer>& digests) {
   });
 }
 
-void SaveRun::commit(const std::vector<SaveAnswer>& files) {
+void SaveRun::commit(const std::vector<Answer>& files) {
   writers_.clear();
   files_.clear();
-  const SaveAnswer own = answer_of([&] {
-    for (const SaveAnswer& answer : files) decode_files(answer.text, &files_);
+  const Answer own = answer_of([&] {
+    for (const Answer& answer : files) decode_files(answer.text, &files_);
     std::sort(files_.begin(), files_.end(),
               [](const SavedFile& a, const SavedFile& b) { return a.ordinal < b.ordinal; });
     return place_.root != nullptr ? commit_step() : std::string();
@@ -251,7 +251,7 @@ void SaveRun::commit(const std::vector<SaveAnswer>& files) {
   };
   if (is_committed) end_well(own.text);
   try {
-    const std::vector<SaveAnswer> ended = round("ended", own, place_.root == nullptr);
+    const std::vector<Answer> ended = round("ended", own, place_.root == nullptr);
     if (ended[0].error) throw Error(*ended[0].error);
     if (!is_committed) end_well(ended[0].text);
   } catch (...) {
@@ -318,7 +318,7 @@ std::string SaveRun::report(const std::string& committed) const {
 
 /// One exchange with all processes. Who is too late for others, or gives up while it waits for
 /// them, ends its operation and stays to tell them: all must go through the same rounds.
-std::vector<SaveAnswer> SaveRun::round(const char* phase, SaveAnswer own, bool may_give_up) {
+std::vector<Answer> SaveRun::round(const char* phase, Answer own, bool may_give_up) {
   if (world_.peers().size() == 1) return {std::move(own)};
   constexpr int kMostAttempts = 3;
   const std::string name = "checkpoint_save " + std::to_string(job_.number) + " " + phase;
@@ -330,13 +330,12 @@ std::vector<SaveAnswer> SaveRun::round(const char* phase, SaveAnswer own, bool m
     try {
       const int64_t limit_ms =
           is_abandoned ? kFarewellMs : patience_ms(attempt == 1 && may_give_up && !own.error);
-      std::vector<SaveAnswer> answers =
-          tell_all(world_, ExchangeStream::kSaves, name, own, limit_ms);
+      std::vector<Answer> answers = tell_all(world_, name, own, limit_ms, ExchangeStream::kSaves);
       place_.is_patient->store(false);
       return answers;
     } catch (...) {
       place_.is_patient->store(false);
-      const Error error = error_of_save(std::current_exception());
+      const Error error = as_error(std::current_exception());
       if (error.word() != "deadline" || is_abandoned || attempt == kMostAttempts) {
         broken_ = error;
         throw own.error ? *own.error : error;

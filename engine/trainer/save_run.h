@@ -47,10 +47,10 @@ class SaveRun {
 
  private:
   void write();
-  void seal(const std::vector<SaveAnswer>& digests);
-  void commit(const std::vector<SaveAnswer>& files);
+  void seal(const std::vector<Answer>& digests);
+  void commit(const std::vector<Answer>& files);
   void on_writers(FunctionRef<void(ShardWriter&)> work);
-  std::vector<SaveAnswer> round(const char* phase, SaveAnswer own, bool may_give_up);
+  std::vector<Answer> round(const char* phase, Answer own, bool may_give_up);
   int64_t patience_ms(bool is_until_deadline) const;
   std::optional<Error> trouble() const;
   std::string digests() const;

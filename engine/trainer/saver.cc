@@ -62,17 +62,16 @@ Saver::~Saver() {
   thread_.join();
 }
 
-std::vector<SaveAnswer> Saver::agree(const char* round, int64_t limit_ms,
-                                     FunctionRef<std::string()> work) {
-  SaveAnswer own = answer_of(work);
-  std::vector<SaveAnswer> answers;
+std::vector<Answer> Saver::agree(const char* round, int64_t limit_ms,
+                                 FunctionRef<std::string()> work) {
+  Answer own = answer_of(work);
+  std::vector<Answer> answers;
   if (ranks_.is_alone()) {
     answers.push_back(std::move(own));
   } else {
     // Somebody else's work may end at the limit too.
-    answers =
-        tell_all(*options_.world, ExchangeStream::kCalls, std::string("checkpoint_save ") + round,
-                 own, limit_ms + options_.world->options().control_ms);
+    answers = tell_all(*options_.world, std::string("checkpoint_save ") + round, own,
+                       limit_ms + options_.world->options().control_ms);
   }
   if (const Error* error = first_failure(answers)) throw Error(*error);
   return answers;
@@ -82,13 +81,13 @@ std::shared_ptr<SaveJob> Saver::open(FunctionRef<SaveRequest()> describe, int64_
   auto job = std::make_shared<SaveJob>();
   job->begin_ns = options_.env->clock.now_ns();
   SaveRequest request;
-  const std::vector<SaveAnswer> described = agree("describe", limit_ms, [&] {
+  const std::vector<Answer> described = agree("describe", limit_ms, [&] {
     request = describe();
     const bool has_room = check_room(request.options, job->begin_ns + limit_ms * kNsOfMs);
     return (has_room ? "1" : "0") + save_facts(request.manifest, request.root, request.config);
   });
   std::vector<std::string> facts;
-  for (const SaveAnswer& answer : described) {
+  for (const Answer& answer : described) {
     job->is_skipped = job->is_skipped || answer.text[0] == '0';
     facts.push_back(answer.text.substr(1));
   }

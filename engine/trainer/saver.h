@@ -74,8 +74,7 @@ class Saver {
 
  private:
   bool is_first_process() const { return options_.world->own_peer() == 0; }
-  std::vector<SaveAnswer> agree(const char* round, int64_t limit_ms,
-                                FunctionRef<std::string()> work);
+  std::vector<Answer> agree(const char* round, int64_t limit_ms, FunctionRef<std::string()> work);
   bool check_room(const CheckpointConfig& options, int64_t deadline_ns);
   std::string begin_step(const SaveJob& job);
   RootWriter* find_root(const std::string& path) const;
