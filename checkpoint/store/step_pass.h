@@ -40,7 +40,10 @@ class PassContext {
   void check_cancelled() const;  ///< throws `cancelled`
 
  private:
-  std::unique_ptr<char[]> buffer_;
+  struct FreePages {
+    void operator()(char* pages) const;
+  };
+  std::unique_ptr<char[], FreePages> buffer_;
   int64_t buffer_bytes_ = 0;
   std::atomic<int64_t>* bytes_done_;
   const std::atomic<bool>* is_cancelled_;

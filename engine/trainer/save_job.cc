@@ -19,12 +19,12 @@ struct StagedRun {
 float* SaveStaging::take(size_t local, int64_t elements) {
   if (buffers_.size() <= local) buffers_.resize(local + 1);
   Buffer& buffer = buffers_[local];
-  if (buffer.elements < elements) {
+  const int64_t bytes = elements * static_cast<int64_t>(sizeof(float));
+  if (buffer.bytes() < bytes) {
     buffer = {};
-    buffer.data = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(elements));
-    buffer.elements = elements;
+    buffer = Buffer(bytes, MemoryCategory::kWorkspace, nullptr);
   }
-  return buffer.data.get();
+  return reinterpret_cast<float*>(buffer.data());
 }
 
 std::vector<SliceSource> SaveShard::sources() const {

@@ -13,20 +13,17 @@
 #include "engine/trainer/rank.h"
 #include "engine/trainer/state_map.h"
 #include "kernels/base/async_operation.h"
+#include "kernels/device/memory.h"
 
 namespace plait {
 
 /// Memory for the values of one save, kept from save to save.
 class SaveStaging {
  public:
-  /// At least `elements` for local rank `local`; what was there is lost.
+  /// At least `elements` for local rank `local`; what was there is lost. Throws `no_memory`.
   float* take(size_t local, int64_t elements);
 
  private:
-  struct Buffer {
-    std::unique_ptr<float[]> data;
-    int64_t elements = 0;
-  };
   std::vector<Buffer> buffers_;  // by local rank
 };
 
