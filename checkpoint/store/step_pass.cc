@@ -1,7 +1,8 @@
 #include "checkpoint/store/step_pass.h"
 
 #include <algorithm>
-#include <new>
+#include <cstddef>
+#include <memory>
 #include <utility>
 
 #define XXH_INLINE_ALL
@@ -16,7 +17,7 @@ constexpr int64_t kPieceBytes = int64_t{256} << 10;  // hashed, copied and diges
 
 // Where malloc takes pages for a block, it hands out an address 16 bytes behind their start; to
 // there some processors' kernel copies run at a quarter of their speed.
-constexpr std::align_val_t kPage{4096};
+constexpr size_t kPage = 4096;
 
 }  // namespace
 
@@ -34,16 +35,17 @@ ShardPass::ShardPass(const OpenStep& step, size_t file, std::span<const uint32_t
 
 ShardPass::~ShardPass() = default;
 
-void PassContext::FreePages::operator()(char* pages) const { ::operator delete[](pages, kPage); }
-
 char* PassContext::room(int64_t bytes) {
-  if (bytes > buffer_bytes_) {
+  if (bytes > room_bytes_) {
     buffer_.reset();
-    buffer_bytes_ = 0;
-    buffer_.reset(static_cast<char*>(::operator new[](static_cast<size_t>(bytes), kPage)));
-    buffer_bytes_ = bytes;
+    room_bytes_ = 0;
+    size_t space = static_cast<size_t>(bytes) + kPage;
+    buffer_ = std::make_unique_for_overwrite<char[]>(space);
+    void* start = buffer_.get();
+    room_ = static_cast<char*>(std::align(kPage, static_cast<size_t>(bytes), start, space));
+    room_bytes_ = bytes;
   }
-  return buffer_.get();
+  return room_;
 }
 
 void PassContext::add_done(int64_t bytes) {

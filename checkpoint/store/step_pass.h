@@ -40,11 +40,9 @@ class PassContext {
   void check_cancelled() const;  ///< throws `cancelled`
 
  private:
-  struct FreePages {
-    void operator()(char* pages) const;
-  };
-  std::unique_ptr<char[], FreePages> buffer_;
-  int64_t buffer_bytes_ = 0;
+  std::unique_ptr<char[]> buffer_;
+  char* room_ = nullptr;  ///< in buffer_, at the start of a page
+  int64_t room_bytes_ = 0;
   std::atomic<int64_t>* bytes_done_;
   const std::atomic<bool>* is_cancelled_;
 };
