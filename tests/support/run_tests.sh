@@ -23,13 +23,21 @@ begin_tests() {
 }
 
 # One line for each program or script: name, passed, failed, seconds; details only when something failed.
+# Written in one piece, since several may end at once.
 record() { # NAME PASSED FAILED SECONDS LOG
   printf '%s\t%s\t%s\n' "$1" "$2" "$3" >>"$results/counts"
-  printf '%-44s %5s passed %3s failed %6ss\n' "$1" "$2" "$3" "$4"
-  if [ "$3" != 0 ]; then
-    tail -n 60 "$5" | sed 's/^/    | /'
-  fi
+  local text
+  text=$(
+    [ "${show_tables:-0}" = 1 ] && grep -s '^| ' "$5"
+    printf '%-44s %5s passed %3s failed %6ss' "$1" "$2" "$3" "$4"
+    [ "$3" = 0 ] || { echo && tail -n 60 "$5" | sed 's/^/    | /'; }
+  )
+  printf '%s\n' "$text"
 }
+
+# At most one job for each core in the background; all_done waits for the rest.
+one_more() { while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done; }
+all_done() { wait; }
 
 run_program() { # PRESET PROGRAM TIMEOUT [FILTER]
   local preset=$1 program=$2 limit=$3 log="$results/$1.$2.log" begin=$SECONDS code passed failed
@@ -44,20 +52,32 @@ run_program() { # PRESET PROGRAM TIMEOUT [FILTER]
     [ $code = 124 ] && echo "no end within $limit s" >>"$log" || echo "ended with code $code" >>"$log"
   fi
   [ $code = 0 ] && [ "$passed" = 0 ] && failed=1 && echo "no test case ran" >>"$log"
-  [ "${show_tables:-0}" = 1 ] && grep '^| ' "$log"
   record "$preset/$program${4:+ $4}" "$passed" "$failed" $((SECONDS - begin)) "$log"
 }
 
-run_programs() { # PRESET LABEL ("" for all)
-  local label program limit found=0
+# Programs under these labels look at no clock: several run at once. The others have the machine alone.
+together='base|ops|kernels|config|schedule|data|layers|tensor_parallel|model|optimizer|planner|checkpoint|mutation'
+
+run_listed() { # PRESET LABELS FACTOR: the programs of build/PRESET/tests.txt under labels that match
+  local label program limit
   while IFS=$'\t' read -r label program limit; do
-    [ -z "$2" ] || [ "$2" = "$label" ] || continue
-    found=1
-    run_program "$1" "$program" "$limit"
+    [[ $label =~ ^($2)$ && $label =~ ^($together)$ ]] || continue
+    one_more
+    run_program "$1" "$program" $((limit * $3)) &
   done <"build/$1/tests.txt"
-  [ $found = 1 ] && return 0
-  echo "tests/check: no tests carry the label $2 (see --list)" >&2
-  exit 2
+  all_done
+  while IFS=$'\t' read -r label program limit; do
+    [[ $label =~ ^($2)$ && ! $label =~ ^($together)$ ]] || continue
+    run_program "$1" "$program" $((limit * $3))
+  done <"build/$1/tests.txt"
+}
+
+run_programs() { # PRESET LABEL ("" for all)
+  if [ -n "$2" ] && ! cut -f1 "build/$1/tests.txt" | grep -qxF -- "$2"; then
+    echo "tests/check: no tests carry the label $2 (see --list)" >&2
+    exit 2
+  fi
+  run_listed "$1" "${2:-.*}" 1
 }
 
 run_script() { # SCRIPT
@@ -104,12 +124,20 @@ run_sanitizer() { # asan | tsan
     record "$1/build" 0 1 0 "build/$1.log"
     return
   fi
-  while IFS=$'\t' read -r label program limit; do
-    [[ $label =~ ^($labels)$ ]] || continue
-    ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:use_sigaltstack=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-      TSAN_OPTIONS=halt_on_error=1:report_thread_leaks=0:suppressions=$PWD/tests/support/tsan.supp \
-      run_program "$1" "$program" $((limit * 4))
-  done <"build/$1/tests.txt"
+  ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:use_sigaltstack=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+    TSAN_OPTIONS=halt_on_error=1:report_thread_leaks=0:suppressions=$PWD/tests/support/tsan.supp \
+    run_listed "$1" "$labels" 4
+}
+
+fuzz_target() { # PROGRAM SECONDS
+  local name log begin=$SECONDS code
+  name=$(basename "$1")
+  log=$results/$name.log
+  mkdir -p "build/fuzz/corpus/$name"
+  timeout -k 10 $(($2 + 120)) "$1" -max_total_time="$2" -timeout=5 -rss_limit_mb=4096 -verbosity=0 \
+    -artifact_prefix="build/fuzz/$name-" "build/fuzz/corpus/$name" >"$log" 2>&1 </dev/null
+  code=$?
+  record "fuzz/$name" $((code == 0)) $((code != 0)) $((SECONDS - begin)) "$log"
 }
 
 run_fuzz() { # SECONDS_EACH
@@ -117,21 +145,15 @@ run_fuzz() { # SECONDS_EACH
     record fuzz/build 0 1 0 build/asan.log
     return
   fi
-  local target name log begin code
-  log=$results/seeds.log # hostile files of the checkpoint formats
+  local target log=$results/seeds.log # hostile files of the checkpoint formats
   PLAIT_FUZZ_CORPORA=build/fuzz/corpus build/asan/bin/test_checkpoint "[.seeds]" >"$log" 2>&1 ||
     record fuzz/seeds 0 1 0 "$log"
   for target in build/asan/bin/fuzz_*; do
     [ -x "$target" ] || continue
-    name=$(basename "$target")
-    log=$results/$name.log
-    begin=$SECONDS
-    mkdir -p "build/fuzz/corpus/$name"
-    timeout -k 10 $(($1 + 120)) "$target" -max_total_time="$1" -timeout=5 -rss_limit_mb=4096 -verbosity=0 \
-      -artifact_prefix="build/fuzz/$name-" "build/fuzz/corpus/$name" >"$log" 2>&1 </dev/null
-    code=$?
-    record "fuzz/$name" $((code == 0)) $((code != 0)) $((SECONDS - begin)) "$log"
+    one_more
+    fuzz_target "$target" "$1" &
   done
+  all_done
 }
 
 end_tests() {
