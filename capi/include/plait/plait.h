@@ -1,4 +1,4 @@
-/**
+/** @file
  * Plait: trains GPT-style Transformers inside a host program. This header is the whole public ABI.
  *
  * Conventions that hold for every declaration below:
@@ -31,16 +31,18 @@
 
 #include <stdint.h>
 
+/** Stands on every function: it is exported. */
 #if defined(__GNUC__)
 #define PLAIT_API __attribute__((visibility("default")))
 #else
 #define PLAIT_API
 #endif
+/** Calling convention of every function and callback. */
 #define PLAIT_CALL
 
-#define PLAIT_VERSION_MAJOR 0
-#define PLAIT_VERSION_MINOR 1
-#define PLAIT_VERSION_PATCH 0
+#define PLAIT_VERSION_MAJOR 0 /**< of this header; a new one may break its hosts */
+#define PLAIT_VERSION_MINOR 1 /**< of this header; before 1.0 each is an ABI of its own */
+#define PLAIT_VERSION_PATCH 0 /**< of this header; says nothing about the ABI */
 /** What a host hands to plait_context_create: the version whose header it was compiled with. */
 #define PLAIT_API_VERSION (PLAIT_VERSION_MAJOR * 1000000 + PLAIT_VERSION_MINOR * 1000)
 
@@ -48,43 +50,43 @@
 extern "C" {
 #endif
 
-/** Handles. Each has its own _free. plait_reply exists inside a kv.get callback only. */
-typedef struct plait_error plait_error;
-typedef struct plait_bytes plait_bytes;
-typedef struct plait_context plait_context;
-typedef struct plait_config plait_config;
-typedef struct plait_plan plait_plan;
-typedef struct plait_group plait_group;
-typedef struct plait_engine plait_engine;
-typedef struct plait_batch plait_batch;
-typedef struct plait_dataset plait_dataset;
-typedef struct plait_tokenizer plait_tokenizer;
-typedef struct plait_checkpoint plait_checkpoint;
-typedef struct plait_op plait_op;
-typedef struct plait_reply plait_reply;
+/* Handles. Each has its own _free. */
+typedef struct plait_error plait_error;           /**< why a call failed; immutable */
+typedef struct plait_bytes plait_bytes;           /**< bytes or text that a call gave; immutable */
+typedef struct plait_context plait_context;       /**< version, log; everything else hangs on one */
+typedef struct plait_config plait_config;         /**< dotted keys with their values */
+typedef struct plait_plan plait_plan;             /**< candidates of a layout */
+typedef struct plait_group plait_group;           /**< the processes and ranks of one run */
+typedef struct plait_engine plait_engine;         /**< model, optimizer and the local ranks */
+typedef struct plait_batch plait_batch;           /**< tokens that the host supplies */
+typedef struct plait_dataset plait_dataset;       /**< token files */
+typedef struct plait_tokenizer plait_tokenizer;   /**< text to ids and back */
+typedef struct plait_checkpoint plait_checkpoint; /**< a checkpoint, opened without an engine */
+typedef struct plait_op plait_op;                 /**< work that outlives its call */
+typedef struct plait_reply plait_reply;           /**< exists inside a kv.get callback only */
 
 /** Codes. Expect numbers that are not in this list from a newer library. Never renumbered. */
 enum {
-  PLAIT_OK = 0,
-  PLAIT_CANCELLED = 1,
-  PLAIT_UNKNOWN = 2,
-  PLAIT_INVALID_ARGUMENT = 3,
-  PLAIT_DEADLINE_EXCEEDED = 4,
-  PLAIT_NOT_FOUND = 5,
-  PLAIT_ALREADY_EXISTS = 6,
-  PLAIT_PERMISSION_DENIED = 7,
-  PLAIT_RESOURCE_EXHAUSTED = 8,
-  PLAIT_FAILED_PRECONDITION = 9,
-  PLAIT_ABORTED = 10,
-  PLAIT_OUT_OF_RANGE = 11,
-  PLAIT_UNIMPLEMENTED = 12,
-  PLAIT_INTERNAL = 13,
-  PLAIT_UNAVAILABLE = 14,
-  PLAIT_DATA_LOSS = 15,
-  PLAIT_UNAUTHENTICATED = 16,
-  PLAIT_HOST_ERROR = 64, /**< a callback of the host failed */
-  PLAIT_PEER_LOST = 65,  /**< another process died or froze */
-  PLAIT_STOPPED = 66     /**< plait_engine_request_stop took effect; the state can be saved */
+  PLAIT_OK = 0,                  /**< done */
+  PLAIT_CANCELLED = 1,           /**< the operation was cancelled */
+  PLAIT_UNKNOWN = 2,             /**< an error of no known kind */
+  PLAIT_INVALID_ARGUMENT = 3,    /**< this call is wrong; nothing happened */
+  PLAIT_DEADLINE_EXCEEDED = 4,   /**< a limit of time was reached */
+  PLAIT_NOT_FOUND = 5,           /**< no such file, checkpoint, key or tensor */
+  PLAIT_ALREADY_EXISTS = 6,      /**< the target is there and is not overwritten */
+  PLAIT_PERMISSION_DENIED = 7,   /**< the system refused access */
+  PLAIT_RESOURCE_EXHAUSTED = 8,  /**< too little memory, disk space or descriptors */
+  PLAIT_FAILED_PRECONDITION = 9, /**< not in this state, or the processes disagree */
+  PLAIT_ABORTED = 10,            /**< an abort ended the call, or came before it */
+  PLAIT_OUT_OF_RANGE = 11,       /**< numbers are not finite, or too large for their type */
+  PLAIT_UNIMPLEMENTED = 12,      /**< not in this library or build */
+  PLAIT_INTERNAL = 13,           /**< a mistake of the library itself */
+  PLAIT_UNAVAILABLE = 14,        /**< the system or the network failed; may pass */
+  PLAIT_DATA_LOSS = 15,          /**< files are damaged, or copies of weights differ */
+  PLAIT_UNAUTHENTICATED = 16,    /**< a process that joins has another network.token */
+  PLAIT_HOST_ERROR = 64,         /**< a callback of the host failed */
+  PLAIT_PEER_LOST = 65,          /**< another process died or froze */
+  PLAIT_STOPPED = 66 /**< plait_engine_request_stop took effect; the state can be saved */
 };
 
 /** What an error left behind. */
@@ -95,145 +97,233 @@ enum {
   PLAIT_DISPOSITION_PROCESS_LOST = 4 /**< device or memory cannot be repaired in this process */
 };
 
-/** States, levels, scopes, kinds and the like; each group is the set of values of one argument. */
+/* States, levels, scopes, kinds and the like; each group is the set of values of one argument. */
+
+/** What plait_engine_state answers. */
 enum {
-  PLAIT_ENGINE_READY = 1,
+  PLAIT_ENGINE_READY = 1,   /**< takes calls */
   PLAIT_ENGINE_RUNNING = 2, /**< a call is in progress */
-  PLAIT_ENGINE_LOST = 3,
-  PLAIT_ENGINE_CLOSED = 4
+  PLAIT_ENGINE_LOST = 3,    /**< answers state, counter, report and close; to be freed */
+  PLAIT_ENGINE_CLOSED = 4   /**< plait_engine_close has returned */
 };
-enum { PLAIT_OP_RUNNING = 1, PLAIT_OP_DONE = 2, PLAIT_OP_FAILED = 3, PLAIT_OP_CANCELLED = 4 };
+/** What plait_progress.state holds. */
 enum {
-  PLAIT_LOG_ERROR = 1,
-  PLAIT_LOG_WARNING = 2,
-  PLAIT_LOG_INFO = 3, /**< the level at the start */
-  PLAIT_LOG_DEBUG = 4,
-  PLAIT_LOG_TRACE = 5
+  PLAIT_OP_RUNNING = 1,  /**< not ended */
+  PLAIT_OP_DONE = 2,     /**< ended well; it may have a result */
+  PLAIT_OP_FAILED = 3,   /**< ended with an error, which plait_op_wait gives */
+  PLAIT_OP_CANCELLED = 4 /**< ended since it was asked to */
 };
-enum { PLAIT_BATCH_GLOBAL = 1, PLAIT_BATCH_LOCAL = 2 };
+/** Levels of log records; a lower one is more urgent. */
+enum {
+  PLAIT_LOG_ERROR = 1,   /**< something failed */
+  PLAIT_LOG_WARNING = 2, /**< something deserves a look */
+  PLAIT_LOG_INFO = 3,    /**< what happened; the level at the start */
+  PLAIT_LOG_DEBUG = 4,   /**< for the search for a mistake */
+  PLAIT_LOG_TRACE = 5    /**< everything */
+};
+/** Which rows a batch holds. */
+enum {
+  PLAIT_BATCH_GLOBAL = 1, /**< those of all processes, in global order */
+  PLAIT_BATCH_LOCAL = 2   /**< those of plait_engine_batch_span alone */
+};
 /** Flags of plait_batch_spec.needs: what this process must supply. */
-enum { PLAIT_NEEDS_TOKENS = 1, PLAIT_NEEDS_TARGETS = 2, PLAIT_NEEDS_DOCUMENTS = 4 };
+enum {
+  PLAIT_NEEDS_TOKENS = 1,   /**< "tokens" */
+  PLAIT_NEEDS_TARGETS = 2,  /**< "targets", where targets are given at all */
+  PLAIT_NEEDS_DOCUMENTS = 4 /**< "documents", where they are used */
+};
 /** What of a parameter is meant. A gradient is never stored in a checkpoint. */
 enum {
-  PLAIT_KIND_PARAM = 1,
-  PLAIT_KIND_MASTER = 2,
-  PLAIT_KIND_MOMENT1 = 3,
-  PLAIT_KIND_MOMENT2 = 4,
-  PLAIT_KIND_EXTRA = 5,
-  PLAIT_KIND_GRADIENT = 64
+  PLAIT_KIND_PARAM = 1,    /**< the weight that computes */
+  PLAIT_KIND_MASTER = 2,   /**< the fp32 weight that is updated */
+  PLAIT_KIND_MOMENT1 = 3,  /**< mean of gradients */
+  PLAIT_KIND_MOMENT2 = 4,  /**< mean of squared gradients */
+  PLAIT_KIND_EXTRA = 5,    /**< a further state, as the format allows */
+  PLAIT_KIND_GRADIENT = 64 /**< divided by the targets so far, neither clipped nor scaled */
 };
+/** Types of elements, with the numbers of the checkpoint format. */
 enum {
-  PLAIT_DTYPE_FLOAT32 = 1,
-  PLAIT_DTYPE_BFLOAT16 = 2,
-  PLAIT_DTYPE_FLOAT16 = 3,
-  PLAIT_DTYPE_INT32 = 6,
-  PLAIT_DTYPE_INT64 = 7,
-  PLAIT_DTYPE_UINT8 = 8
+  PLAIT_DTYPE_FLOAT32 = 1,  /**< IEEE 754, 32 bits */
+  PLAIT_DTYPE_BFLOAT16 = 2, /**< upper half of a FLOAT32 */
+  PLAIT_DTYPE_FLOAT16 = 3,  /**< IEEE 754, 16 bits */
+  PLAIT_DTYPE_INT32 = 6,    /**< signed, 32 bits */
+  PLAIT_DTYPE_INT64 = 7,    /**< signed, 64 bits */
+  PLAIT_DTYPE_UINT8 = 8     /**< a byte */
 };
-enum { PLAIT_PROPERTY_INTEGER = 1, PLAIT_PROPERTY_REAL = 2, PLAIT_PROPERTY_TEXT = 3 };
+/** Types of a named value that goes into checkpoints. */
+enum {
+  PLAIT_PROPERTY_INTEGER = 1, /**< field `integer` */
+  PLAIT_PROPERTY_REAL = 2,    /**< field `real` */
+  PLAIT_PROPERTY_TEXT = 3     /**< field `text` */
+};
 /** Flags of plait_key_info.flags. */
-enum { PLAIT_KEY_MUTABLE = 1, PLAIT_KEY_LOCAL = 2, PLAIT_KEY_HOST = 4 };
+enum {
+  PLAIT_KEY_MUTABLE = 1, /**< plait_engine_set takes it */
+  PLAIT_KEY_LOCAL = 2,   /**< may differ between processes */
+  PLAIT_KEY_HOST = 4     /**< for hosts; the engine does not read it */
+};
 /** Bits of `valid`. A struct that is not named here has the one bit PLAIT_VALID_ALL. */
-enum { PLAIT_VALID_ALL = 1 };
+enum { PLAIT_VALID_ALL = 1 /**< every field was filled */ };
+/** Bits of plait_metrics.valid. */
 enum {
   PLAIT_METRICS_STEP = 1,    /**< step … loss_scale; equal in every process */
   PLAIT_METRICS_TIME = 2,    /**< step_seconds … data_seconds */
   PLAIT_METRICS_MEMORY = 4,  /**< memory_bytes, memory_peak_bytes */
   PLAIT_METRICS_REPLICAS = 8 /**< diverged_rank; on steps that checked */
 };
-enum { PLAIT_ENTRY_TENSOR = 1, PLAIT_ENTRY_PROPERTY = 2, PLAIT_ENTRY_DIGEST = 4 };
+/** Bits of plait_entry_info.valid. */
+enum {
+  PLAIT_ENTRY_TENSOR = 1,   /**< kind … elements */
+  PLAIT_ENTRY_PROPERTY = 2, /**< type, and the field that it names */
+  PLAIT_ENTRY_DIGEST = 4    /**< digest */
+};
 
 /** What one call on the engine measured. Counts are of the whole group. Seconds are wall time. */
 typedef struct plait_metrics {
-  int64_t struct_size, valid;
-  int64_t step; /**< the first is 1 */
-  int64_t samples_total, tokens_total, skipped_total;
-  int64_t tokens, targets; /**< of this call; targets are the unmasked ones */
-  int64_t skipped;         /**< 1: the update was not applied */
-  double loss;             /**< mean negative log-likelihood per target, in nats */
-  double grad_norm;        /**< before clipping */
-  double lr;               /**< used in this step */
-  double loss_scale;
-  double step_seconds, tokens_per_second, model_flops_per_second;
-  double forward_seconds, backward_seconds; /**< these and the next four: mean over local ranks */
-  double communication_seconds;             /**< not hidden behind compute */
-  double optimizer_seconds, bubble_seconds, data_seconds;
-  int64_t memory_bytes, memory_peak_bytes; /**< of the largest local rank */
-  int64_t diverged_rank;                   /**< -1: none */
+  int64_t struct_size;           /**< bytes of the struct, set by the host */
+  int64_t valid;                 /**< PLAIT_METRICS_… */
+  int64_t step;                  /**< the first is 1 */
+  int64_t samples_total;         /**< sequences since the run began */
+  int64_t tokens_total;          /**< tokens since the run began */
+  int64_t skipped_total;         /**< steps whose update was not applied */
+  int64_t tokens;                /**< of this call */
+  int64_t targets;               /**< of this call, the unmasked ones */
+  int64_t skipped;               /**< 1: the update was not applied */
+  double loss;                   /**< mean negative log-likelihood per target, in nats */
+  double grad_norm;              /**< before clipping */
+  double lr;                     /**< learning rate used in this step */
+  double loss_scale;             /**< used in this step; 1 where there is none */
+  double step_seconds;           /**< of the whole call */
+  double tokens_per_second;      /**< of the whole group */
+  double model_flops_per_second; /**< of the whole group, by the model's formula */
+  double forward_seconds;        /**< this and the next five: mean over local ranks */
+  double backward_seconds;       /**< backward passes */
+  double communication_seconds;  /**< not hidden behind compute */
+  double optimizer_seconds;      /**< the update */
+  double bubble_seconds;         /**< waiting for other stages */
+  double data_seconds;           /**< reading and copying tokens */
+  int64_t memory_bytes;          /**< of the largest local rank */
+  int64_t memory_peak_bytes;     /**< of the largest local rank, since the engine was created */
+  int64_t diverged_rank;         /**< whose copies differ; -1: none */
 } plait_metrics;
 
 /** What the next step wants to be fed. */
 typedef struct plait_batch_spec {
-  int64_t struct_size, valid;
-  int64_t global_rows, local_rows, span_count;
-  int64_t sequence_length, vocab_size;
-  int64_t first_sample; /**< sample index of global row 0 */
-  int64_t needs;        /**< PLAIT_NEEDS_… */
+  int64_t struct_size;     /**< bytes of the struct, set by the host */
+  int64_t valid;           /**< PLAIT_VALID_ALL, or 0 on failure */
+  int64_t global_rows;     /**< sequences of the whole step */
+  int64_t local_rows;      /**< rows of a LOCAL batch */
+  int64_t span_count;      /**< runs of plait_engine_batch_span */
+  int64_t sequence_length; /**< inputs of a row; with its last target a row has one token more */
+  int64_t vocab_size;      /**< tokens are 0 … vocab_size - 1 */
+  int64_t first_sample;    /**< sample index of global row 0 */
+  int64_t needs;           /**< PLAIT_NEEDS_… */
 } plait_batch_spec;
 
 /** One candidate of a plan. */
 typedef struct plait_plan_info {
-  int64_t struct_size, valid;
-  int64_t is_feasible;
-  int64_t tensor, pipeline, data, interleave, zero, micro_batch;
-  int64_t memory_bytes, memory_limit_bytes; /**< of the largest rank */
-  double step_seconds, tokens_per_second;
-  double bubble_share, model_flops_share; /**< of the step; of the peak */
-  const char* reason;                     /**< why it was rejected, "" when it was not */
+  int64_t struct_size;        /**< bytes of the struct, set by the host */
+  int64_t valid;              /**< PLAIT_VALID_ALL, or 0 on failure */
+  int64_t is_feasible;        /**< 0: `reason` says why not */
+  int64_t tensor;             /**< layout.tensor */
+  int64_t pipeline;           /**< layout.pipeline */
+  int64_t data;               /**< layout.data */
+  int64_t interleave;         /**< layout.interleave */
+  int64_t zero;               /**< layout.zero */
+  int64_t micro_batch;        /**< layout.micro_batch */
+  int64_t memory_bytes;       /**< of the largest rank */
+  int64_t memory_limit_bytes; /**< of the largest rank */
+  double step_seconds;        /**< of one optimizer step */
+  double tokens_per_second;   /**< of the whole group */
+  double bubble_share;        /**< of the step */
+  double model_flops_share;   /**< of the peak */
+  const char* reason;         /**< why it was rejected, "" when it was not */
 } plait_plan_info;
 
 /** One rank of a candidate: its coordinates and what it holds and does. */
 typedef struct plait_rank_info {
-  int64_t struct_size, valid;
-  int64_t tensor, pipeline, data;
-  int64_t weight_bytes, gradient_bytes, optimizer_bytes;
-  int64_t activation_bytes, communication_bytes, workspace_bytes;
-  double compute_seconds, communication_seconds, bubble_share;
+  int64_t struct_size;          /**< bytes of the struct, set by the host */
+  int64_t valid;                /**< PLAIT_VALID_ALL, or 0 on failure */
+  int64_t tensor;               /**< coordinate on the tensor axis */
+  int64_t pipeline;             /**< coordinate on the pipeline axis */
+  int64_t data;                 /**< coordinate on the data axis */
+  int64_t weight_bytes;         /**< of parameters and masters */
+  int64_t gradient_bytes;       /**< of gradients */
+  int64_t optimizer_bytes;      /**< of moments */
+  int64_t activation_bytes;     /**< of the saved state of micro-batches */
+  int64_t communication_bytes;  /**< of buffers for other ranks */
+  int64_t workspace_bytes;      /**< of scratch memory */
+  double compute_seconds;       /**< of one optimizer step */
+  double communication_seconds; /**< of one optimizer step */
+  double bubble_share;          /**< of the step */
 } plait_rank_info;
 
 /** One configuration key. Absent limits are "". */
 typedef struct plait_key_info {
-  int64_t struct_size, valid;
-  const char *key, *type, *default_value, *minimum, *maximum;
-  const char* choices; /**< words separated by commas, "" when any text will do */
-  const char *unit, *doc;
-  const char* resume; /**< "same", "ask" or "free": may it differ when a run is resumed */
-  int64_t flags;      /**< PLAIT_KEY_… */
+  int64_t struct_size;       /**< bytes of the struct, set by the host */
+  int64_t valid;             /**< PLAIT_VALID_ALL, or 0 on failure */
+  const char* key;           /**< dotted name */
+  const char* type;          /**< integer, real, … */
+  const char* default_value; /**< "" where the key must be set or is empty */
+  const char* minimum;       /**< least value */
+  const char* maximum;       /**< greatest value */
+  const char* choices;       /**< words separated by commas, "" when any text will do */
+  const char* unit;          /**< ms, bytes, … */
+  const char* doc;           /**< what the key means, one sentence */
+  const char* resume;        /**< "same", "ask" or "free": may it differ when a run is resumed */
+  int64_t flags;             /**< PLAIT_KEY_… */
 } plait_key_info;
 
 /** One (logical tensor, kind), or one property of the host (kind 0). */
 typedef struct plait_entry_info {
-  int64_t struct_size, valid;
-  const char* name;
-  int64_t kind, dtype, dims;
-  int64_t shape0, shape1, shape2, shape3; /**< outermost first, 1 beyond dims */
-  int64_t elements, digest;
-  int64_t type; /**< PLAIT_PROPERTY_…: which of the next three holds the value */
-  int64_t integer;
-  double real;
-  const char* text;
+  int64_t struct_size; /**< bytes of the struct, set by the host */
+  int64_t valid;       /**< PLAIT_ENTRY_… */
+  const char* name;    /**< of the tensor or property */
+  int64_t kind;        /**< PLAIT_KIND_…, 0: a property of the host */
+  int64_t dtype;       /**< PLAIT_DTYPE_… */
+  int64_t dims;        /**< 0 … 4 */
+  int64_t shape0;      /**< outermost; shapes beyond dims are 1 */
+  int64_t shape1;      /**< second */
+  int64_t shape2;      /**< third */
+  int64_t shape3;      /**< fourth */
+  int64_t elements;    /**< product of the shapes */
+  int64_t digest;      /**< of all elements, equal in every layout */
+  int64_t type;        /**< PLAIT_PROPERTY_…: which of the next three holds the value */
+  int64_t integer;     /**< of PLAIT_PROPERTY_INTEGER */
+  double real;         /**< of PLAIT_PROPERTY_REAL */
+  const char* text;    /**< of PLAIT_PROPERTY_TEXT */
 } plait_entry_info;
 
+/** What the files of a dataset hold. */
 typedef struct plait_dataset_info {
-  int64_t struct_size, valid;
-  int64_t tokens, documents;
-  int64_t samples; /**< in one epoch */
-  int64_t sequence_length, fingerprint;
+  int64_t struct_size;     /**< bytes of the struct, set by the host */
+  int64_t valid;           /**< PLAIT_VALID_ALL, or 0 on failure */
+  int64_t tokens;          /**< in all files of the role */
+  int64_t documents;       /**< in all files of the role */
+  int64_t samples;         /**< in one epoch */
+  int64_t sequence_length; /**< of a sample */
+  int64_t fingerprint;     /**< of content and order of the files; compared on resume */
 } plait_dataset_info;
 
+/** How far an operation is. */
 typedef struct plait_progress {
-  int64_t struct_size, valid;
-  int64_t state; /**< PLAIT_OP_… */
-  int64_t done_bytes, total_bytes;
+  int64_t struct_size; /**< bytes of the struct, set by the host */
+  int64_t valid;       /**< PLAIT_VALID_ALL, or 0 on failure */
+  int64_t state;       /**< PLAIT_OP_… */
+  int64_t done_bytes;  /**< written or read so far */
+  int64_t total_bytes; /**< 0: not known yet */
 } plait_progress;
 
 /** A log record as a callback sees it. All of it is the library's, until the callback returns. */
 typedef struct plait_log_record {
-  int64_t struct_size, valid;
-  int64_t time_ns;     /**< since 1970 */
-  int64_t level, rank; /**< rank -1: none */
-  const char *subsystem, *message;
-  int64_t message_bytes;
+  int64_t struct_size;   /**< bytes of the struct, set by the library */
+  int64_t valid;         /**< PLAIT_VALID_ALL, or 0 on failure */
+  int64_t time_ns;       /**< since 1970 */
+  int64_t level;         /**< PLAIT_LOG_… */
+  int64_t rank;          /**< -1: none */
+  const char* subsystem; /**< part of the library */
+  const char* message;   /**< one line */
+  int64_t message_bytes; /**< without the NUL behind it */
 } plait_log_record;
 
 /**
@@ -243,10 +333,13 @@ typedef struct plait_log_record {
  * but its return.
  */
 typedef struct plait_host {
-  int64_t struct_size;
-  void* user; /**< handed back, never read */
+  int64_t struct_size; /**< bytes of the struct, set by the host */
+  void* user;          /**< handed back, never read */
+  /** Takes a log record. */
   void(PLAIT_CALL* log)(void* user, const plait_log_record* record);
+  /** A library thread begins; `name` is its name. */
   void(PLAIT_CALL* thread_start)(void* user, const char* name);
+  /** A library thread ends. */
   void(PLAIT_CALL* thread_stop)(void* user);
   void* reserved; /**< NULL */
 } plait_host;
@@ -259,9 +352,11 @@ typedef struct plait_host {
  * seen, so give each try a prefix of its own.
  */
 typedef struct plait_kv {
-  int64_t struct_size;
-  void* user;
+  int64_t struct_size; /**< bytes of the struct, set by the host */
+  void* user;          /**< handed back, never read */
+  /** Stores a value under a key. */
   int64_t(PLAIT_CALL* put)(void* user, const char* key, const void* value, int64_t bytes);
+  /** Waits up to timeout_ms for a key and answers by plait_reply_set. */
   int64_t(PLAIT_CALL* get)(void* user, const char* key, int64_t timeout_ms, plait_reply* reply);
   void* reserved; /**< NULL */
 } plait_kv;
