@@ -21,7 +21,7 @@ for release in "$goldens"/*/; do
   mkdir "run.$name"
   (cd "run.$name" && on_library "$release/smoke" >../printed 2>../err)
   code=$?
-  diff "$release/smoke.txt" printed >out && [ $code = 0 ]
+  diff "$release/smoke.txt" printed >differences && [ $code = 0 ] || { mv err out; cat differences >err; false; }
   judge $? "the program that was built with $name runs and prints what it did"
 done
 echo "of $goldens" >out
