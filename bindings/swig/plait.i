@@ -83,14 +83,7 @@ typedef char plait_int64_has_8_bytes[sizeof(int64_t) == 8 && sizeof(long long) =
   ~TYPE() { free($self); }
 }
 %enddef
-PLAIT_SIZED_STRUCT(plait_metrics)
-PLAIT_SIZED_STRUCT(plait_batch_spec)
-PLAIT_SIZED_STRUCT(plait_plan_info)
-PLAIT_SIZED_STRUCT(plait_rank_info)
-PLAIT_SIZED_STRUCT(plait_key_info)
-PLAIT_SIZED_STRUCT(plait_entry_info)
-PLAIT_SIZED_STRUCT(plait_dataset_info)
-PLAIT_SIZED_STRUCT(plait_progress)
+%include "plait_structs.i"
 
 #if defined(SWIGPYTHON)
 %include "python.i"

@@ -271,19 +271,9 @@ def emit_symbols(header):
 
 def emit_swig(header):
     outputs = {kind.rstrip("*") for f in header.functions for kind, _ in f.parameters if not kind.startswith("const ")}
-    groups = {
-        "PLAIT_FALLIBLE": [f.name for f in header.functions if f.is_fallible()],
-        "PLAIT_BLOCKING": [f.name for f in header.functions
-                           if f.tags.get("threads") == "C" or "timeout_ms" in [n for _, n in f.parameters]],
-        "PLAIT_SIZED": [name for name in header.structs if name in outputs],
-    }
-    text = ("/* Emitted by tests/checks/abi_header.py from the public headers. Whoever includes it defines before:\n"
-            " *   PLAIT_FALLIBLE(function)  returns a code and takes plait_error** err last\n"
-            " *   PLAIT_BLOCKING(function)  may wait for work or for other processes\n"
-            " *   PLAIT_SIZED(struct)       an output that wants struct_size set */\n")
-    for macro, items in groups.items():
-        text += "\n" + "".join(f"{macro}({item})\n" for item in items)
-    return text
+    return ("// Emitted by tests/checks/abi_header.py from the public headers: the structs that a host makes and the library\n"
+            "// fills. Whoever includes it defines PLAIT_SIZED_STRUCT(TYPE).\n" +
+            "".join(f"PLAIT_SIZED_STRUCT({name})\n" for name in header.structs if name in outputs))
 
 
 def emit_index(header):
@@ -307,7 +297,7 @@ def emit_index(header):
 
 
 EMITTED = {"capi/plait.map": emit_map, "tests/goldens/symbols.txt": emit_symbols,
-           "bindings/swig/plait_calls.i": emit_swig, "capi/doc/functions.md": emit_index}
+           "bindings/swig/plait_structs.i": emit_swig, "capi/doc/functions.md": emit_index}
 
 
 def read(path):
