@@ -25,7 +25,7 @@ newer() { # TARGET SOURCE…: is a source newer, or the target not there?
   return 1
 }
 
-if newer "$out/generated/wrapper.c" "$swig_dir/plait.i" "$swig_dir/csharp.i" "$include"/plait/*.h "$0"; then
+if newer "$out/generated/wrapper.c" "$swig_dir"/plait*.i "$swig_dir/csharp.i" "$include"/plait/*.h "$0"; then
   rm -f "$out"/generated/*
   # SWIGWORDSIZE64 stays undefined: it would shrink int64_t to 32 bits.
   swig -csharp -Werror -module Native -namespace Plait.Interop -dllimport plait_csharp \

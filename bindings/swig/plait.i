@@ -5,7 +5,8 @@
 //
 // What a language's file must supply, by the names that parameters have in the header. A typemap is
 // bound to type and name, or to a row of them where a pointer comes with its counts. Hidden means:
-// no argument in the host's language.
+// no argument in the host's language. (In C# the result says how the call ended, so what b, c, g and
+// i have as results are `out` arguments there.)
 //
 //  a  plait_error** err: hidden. Any result but PLAIT_OK and PLAIT_STOPPED throws, with all parts of
 //     the error object, which is then freed. PLAIT_STOPPED is a result and has no error object; the
