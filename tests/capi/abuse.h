@@ -5,6 +5,7 @@
 #include <plait/plait.h>
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 
 #include "tests/capi/host.h"
@@ -41,8 +42,19 @@ class World {
   Pointer odd() {
     return reinterpret_cast<Pointer>(memory + 1);
   }
+  /// A struct with the given struct_size and memory for what the largest struct has.
+  template <class T>
+  T* sized(int64_t size) {
+    static_assert(sizeof(T) <= sizeof structs);
+    std::memset(structs, 0, sizeof structs);
+    std::memcpy(structs, &size, sizeof size);
+    return reinterpret_cast<T*>(structs);
+  }
   bool has_freed() const { return freed_ != nullptr; }
-  bool is_intact() const { return plait_config_key_count(config) > 0; }
+  bool is_intact() const {
+    return plait_config_key_count(config) > 0 &&
+           plait_context_set_log_level(context, PLAIT_LOG_INFO, nullptr) == PLAIT_OK;
+  }
 
   host::Context context;
   host::Config config;
@@ -61,6 +73,7 @@ class World {
   plait_kv kv = host::sized<plait_kv>();
   int32_t integers[64] = {};
   alignas(64) char memory[4096] = {};
+  alignas(8) char structs[512] = {};
 
  private:
   World();

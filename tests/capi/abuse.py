@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes calls of every function of plait.h with each parameter in turn made wrong.
+"""Writes calls of every function of the public headers with each parameter in turn made wrong.
 
-usage: abuse.py plait.h OUT.cc
+usage: abuse.py FOLDER OUT.cc
 
 A handle is null, freed, of another kind, misaligned; an output null or misaligned; text null or
-invalid UTF-8; a number 0, -1, and the smallest and largest of its type. Every call must return; a
-wrong handle must be INVALID_ARGUMENT/bad_handle, and whatever fails must say why.
+invalid UTF-8; a number 0, -1, and the smallest and largest of its type; the struct_size of a struct
+none that any version has. Every call must return; a wrong handle must be
+INVALID_ARGUMENT/bad_handle, and whatever fails must say why. A free leaves alone what is wrong.
 """
 import re
 import sys
@@ -27,8 +28,10 @@ NULL_IS_LEGAL = {("plait_engine_attach_dataset", "dataset"), ("plait_engine_step
                  ("plait_tokenizer_encode_file", "options")}
 
 
-def functions(path):
-    text = re.sub(r"/\*.*?\*/", "", open(path, encoding="utf-8").read(), flags=re.S)
+def functions(folder):
+    text = "".join(open(f"{folder}/{name}", encoding="utf-8").read()
+                   for name in ("plait.h", "plait_experimental.h"))
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     for result, name, arguments in re.findall(
             r"PLAIT_API\s+(.*?)\s*PLAIT_CALL\s+(\w+)\(([^;]*)\);", text, flags=re.S):
         parameters = []
@@ -106,6 +109,9 @@ def bad(function, kind, name):
         yield "null", f"static_cast<{kind}>(nullptr)", "returns"
         if kind != "const int32_t*" or "batch" not in function:
             yield "misaligned", f"world.odd<{kind}>()", "fails"
+        struct = re.fullmatch(r"(?:const )?(plait_\w+)\*", kind)
+        for size in ("0", "-1", "8", "41", "INT64_MAX", "INT64_MIN") if struct else ():
+            yield f"struct_size {size}", f"world.sized<{struct.group(1)}>({size})", "fails"
     elif kind in ("const void*", "void*"):
         yield "null", f"static_cast<{kind}>(nullptr)", "returns"
 
@@ -136,11 +142,11 @@ def call(result, name, parameters, which, expression):
 
 
 def main():
-    out = ["// Generated from plait.h by abuse.py.", '#include "tests/capi/abuse.h"', "",
-           "#include <catch2/catch.hpp>", "#include <cstdint>", ""]
+    out = ["// Generated from the public headers by abuse.py.", '#include "tests/capi/abuse.h"', "",
+           "#include <plait/plait_experimental.h>", "", "#include <catch2/catch.hpp>", "#include <cstdint>", ""]
     count = 0
     for result, name, parameters in functions(sys.argv[1]):
-        if not parameters or name.endswith("_free"):
+        if not parameters:
             continue
         out.append(f'TEST_CASE("Abuse of {name}", "[capi][abuse]") {{')
         out.append("  abuse::World& world = abuse::World::get();")
