@@ -11,10 +11,10 @@
             fill(tokens)
             metrics = engine.step(batch)
 
-A failing call raises `PlaitError` or a subclass of it. Timeouts are seconds; None leaves the limits
-to the configuration's deadlines, so no wait is unbounded. Reports come as dictionaries, memory as
-memoryviews, which NumPy takes as they are; NumPy is not needed. Signed 64-bit integers are the
-library's only ones.
+A failing call raises `PlaitError` or a subclass of it. Timeouts are seconds; None leaves the
+limits to the configuration's deadlines, so no wait is unbounded. Reports come as dictionaries,
+memory as memoryviews, which NumPy takes as they are; NumPy is not needed. Signed 64-bit integers
+are the library's only ones.
 """
 
 from .batch import *  # noqa: F401,F403

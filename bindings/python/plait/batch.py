@@ -13,9 +13,9 @@ __all__ = ["Batch"]
 class Batch(Handle):
     """Token ids in rows, as int32. `Engine.batch` makes one.
 
-    "tokens" is [rows, sequence_length + 1], or [rows, sequence_length] beside "targets" of the same
-    shape (-1: ignored); "documents" is shaped as tokens. A call of the engine copies what it reads:
-    the batch may be changed once the call has returned. One thread at a time.
+    "tokens" is [rows, sequence_length + 1], or [rows, sequence_length] beside "targets" of the
+    same shape (-1: ignored); "documents" is shaped as tokens. A call of the engine copies what it
+    reads: the batch may be changed once the call has returned. One thread at a time.
     """
 
     __slots__ = ("_views", "_shapes")
@@ -31,8 +31,9 @@ class Batch(Handle):
         return self._shapes.get("tokens", (0, 0))[0]
 
     def map(self, name: str, rows: int, columns: int) -> memoryview:
-        """The batch's own memory for `name`, to be filled in place: a writable memoryview of int32,
-        [rows, columns]; `numpy.asarray` takes it as it is, `.cast("B").cast("i")` makes one row of it.
+        """The batch's own memory for `name`, to be filled in place: a writable memoryview of
+        int32, [rows, columns]; `numpy.asarray` takes it as it is, `.cast("B").cast("i")` makes
+        one row of it.
 
         It keeps its content until the shape changes, which is a BufferError while a memoryview of
         the old shape is in use. The memory lives as long as any memoryview.

@@ -58,7 +58,8 @@ class Checkpoint(Handle):
         return (self[i] for i in range(len(self)))
 
     def report(self) -> dict[str, Any]:
-        """Format, step, model, layout, optimizer, data position, digests, as far as there are any."""
+        """Format, step, model, layout, optimizer, data position, digests, as far as there are
+        any."""
         return parse_report(_plait.checkpoint_report(self._native))
 
     def set(self, key: str, value: Any) -> None:
@@ -67,8 +68,8 @@ class Checkpoint(Handle):
         _plait.checkpoint_set(self._native, key, value_text(value))
 
     def map(self, name: str, kind: Kind = Kind.PARAM) -> memoryview:
-        """One whole tensor, verified, read-only, in the stored type (types of 16 bits as their bits)
-        and its shape. The memory lives as long as any memoryview."""
+        """One whole tensor, verified, read-only, in the stored type (types of 16 bits as their
+        bits) and its shape. The memory lives as long as any memoryview."""
         view = _plait.checkpoint_map(self._native, name, kind)
         if self._entries is None:
             self._entries = {(entry.name, entry.kind): entry for entry in self}

@@ -18,9 +18,9 @@ class Config(Handle):
     """Keys and their values; every key begins at its default.
 
     `config["model.layers"]` is the effective value as text. Assignment takes text, numbers, truth
-    values and lists; None, or `del`, goes back to the default. A key that does not exist and a value
-    that is out of range are `InvalidArgument`, with the nearest key that exists. What is made from a
-    configuration copies it. One thread at a time.
+    values and lists; None, or `del`, goes back to the default. A key that does not exist and a
+    value that is out of range are `InvalidArgument`, with the nearest key that exists. What is
+    made from a configuration copies it. One thread at a time.
     """
 
     __slots__ = ()
@@ -59,8 +59,8 @@ class Config(Handle):
         return info._replace(flags=KeyFlags(info.flags))
 
     def load(self, values: Mapping[str, Any] | str | bytes) -> None:
-        """Merges a JSON object, or a mapping of the same shape; nested objects and dotted keys mean
-        the same. All of it is taken or, on an error, none."""
+        """Merges a JSON object, or a mapping of the same shape; nested objects and dotted keys
+        mean the same. All of it is taken or, on an error, none."""
         if isinstance(values, Mapping):
             values = json.dumps(values)
         data = values.encode() if isinstance(values, str) else values

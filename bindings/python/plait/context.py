@@ -22,8 +22,8 @@ def version() -> str:
 
 
 def build_info(key: str) -> str | None:
-    """A fact about the build: "commit", "compiler", "features", or "feature.<name>", which is "yes"
-    or "not built". None for a key that the library does not know."""
+    """A fact about the build: "commit", "compiler", "features", or "feature.<name>", which is
+    "yes" or "not built". None for a key that the library does not know."""
     return _plait.build_info(key)
 
 

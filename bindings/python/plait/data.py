@@ -28,8 +28,8 @@ class Dataset(Handle):
         return DatasetInfo._make(_plait.dataset_describe(self._native))
 
     def read(self, first_sample: int, count: int, name: str = "tokens") -> memoryview:
-        """Samples `first_sample` … `first_sample + count - 1` of "tokens" or "documents" in training
-        order: int32 [count, sequence_length + 1]."""
+        """Samples `first_sample` … `first_sample + count - 1` of "tokens" or "documents" in
+        training order: int32 [count, sequence_length + 1]."""
         values = _plait.dataset_read(self._native, name, first_sample, count)
         return matrix(values, "i", count, len(values) // 4 // max(count, 1))
 
@@ -61,7 +61,7 @@ class Tokenizer(Handle):
 
     def encode_file(self, input: str | os.PathLike, output: str | os.PathLike,
                     options: Config | None = None) -> Operation:
-        """Encodes a text file into a token file, by keys tokenize.*; the output appears whole or not
-        at all."""
+        """Encodes a text file into a token file, by keys tokenize.*; the output appears whole or
+        not at all."""
         return Operation(_plait.tokenizer_encode_file(
             self._native, native_of(options), path_text(input), path_text(output)))

@@ -74,8 +74,8 @@ class Engine(Handle):
 
     def attach_dataset(self, role: str, dataset: Dataset | None,
                        timeout: float | None = None) -> None:
-        """Makes a dataset the source of calls without a batch, for role "train" or "evaluate"; None
-        detaches. Collective."""
+        """Makes a dataset the source of calls without a batch, for role "train" or "evaluate";
+        None detaches. Collective."""
         _plait.engine_attach_dataset(self._native, role, native_of(dataset),
                                      milliseconds(timeout))
 
@@ -89,8 +89,8 @@ class Engine(Handle):
             _plait.engine_step(self._native, native_of(batch), milliseconds(timeout)))
 
     def forward_backward(self, batch: Batch, timeout: float | None = None) -> Metrics | Stopped:
-        """Adds the gradients of a batch to those since the last update. Any cut of a batch into such
-        calls equals one step on the whole. Collective."""
+        """Adds the gradients of a batch to those since the last update. Any cut of a batch into
+        such calls equals one step on the whole. Collective."""
         return _measured(_plait.engine_forward_backward(
             self._native, native_of(batch), milliseconds(timeout)))
 
@@ -119,8 +119,8 @@ class Engine(Handle):
 
     def generate(self, prompt: Iterable[int], max_tokens: int,
                  timeout: float | None = None) -> memoryview | Stopped:
-        """Continues `prompt` (at least one id) by keys generate.*: at most `max_tokens` new ids, as
-        int32. Collective."""
+        """Continues `prompt` (at least one id) by keys generate.*: at most `max_tokens` new ids,
+        as int32. Collective."""
         tokens = _plait.engine_generate(self._native, ids(prompt), max_tokens,
                                         milliseconds(timeout))
         return Stopped(None) if tokens == STOPPED else memoryview(tokens).cast("i")
@@ -133,8 +133,8 @@ class Engine(Handle):
         _plait.engine_set(self._native, key, value_text(value))
 
     def set_property(self, name: str, value: int | float | str) -> None:
-        """Sets a named value that goes into checkpoints. Names are [a-z0-9_.-]{1,128}; a text has at
-        most 64 KiB."""
+        """Sets a named value that goes into checkpoints. Names are [a-z0-9_.-]{1,128}; a text has
+        at most 64 KiB."""
         if isinstance(value, int):
             parts = _plait.PLAIT_PROPERTY_INTEGER, value, 0.0, ""
         elif isinstance(value, float):
@@ -161,8 +161,9 @@ class Engine(Handle):
 
     def read_tensor(self, entry: EntryInfo, dtype: DType = DType.FLOAT32, into=None,
                     timeout: float | None = None) -> memoryview:
-        """A whole tensor of `tensors`, converted to `dtype`, in its shape (types of 16 bits as their
-        bits). `into`: a writable buffer of that very size instead of new memory. Collective."""
+        """A whole tensor of `tensors`, converted to `dtype`, in its shape (types of 16 bits as
+        their bits). `into`: a writable buffer of that very size instead of new memory.
+        Collective."""
         if into is None:
             size = {"f": 4, "i": 4, "q": 8, "H": 2, "B": 1}[FORMATS[dtype]]
             into = bytearray(entry.elements * size)
@@ -177,8 +178,8 @@ class Engine(Handle):
 
     def write_tensor(self, entry: EntryInfo, data, dtype: DType | None = None,
                      timeout: float | None = None) -> None:
-        """Replaces a whole tensor by a buffer of its size, of `dtype` or what the buffer's elements
-        are. The data of the process of rank 0 counts. Collective."""
+        """Replaces a whole tensor by a buffer of its size, of `dtype` or what the buffer's
+        elements are. The data of the process of rank 0 counts. Collective."""
         view = memoryview(data)
         if dtype is None:
             dtype = _DTYPES.get(view.format.lstrip("@=<"))
@@ -197,8 +198,9 @@ class Engine(Handle):
 
     def load(self, path: str | os.PathLike,
              timeout: float | None = None) -> dict[str, Any] | Stopped:
-        """Loads a root (its newest step), one step, or a Hugging Face directory, whatever layout saved
-        it. The report names the step that was taken, and newer ones that were skipped. Collective."""
+        """Loads a root (its newest step), one step, or a Hugging Face directory, whatever layout
+        saved it. The report names the step that was taken, and newer ones that were skipped.
+        Collective."""
         report = _plait.checkpoint_load(self._native, path_text(path), milliseconds(timeout))
         return Stopped(None) if report == STOPPED else parse_report(report)
 
@@ -211,8 +213,8 @@ class Engine(Handle):
 
     def stop_on_signals(self, *signals: int) -> StopOnSignals:
         """For a `with` around training: the first of `signals` (SIGINT and SIGTERM) is a
-        `request_stop`, at once, and nothing is raised. One more is an `abort`: the call in progress
-        fails within a second, and KeyboardInterrupt follows. For the main thread."""
+        `request_stop`, at once, and nothing is raised. One more is an `abort`: the call in
+        progress fails within a second, and KeyboardInterrupt follows. For the main thread."""
         return StopOnSignals([self.request_stop, self.abort], signals)
 
     def abort(self) -> None:
@@ -221,9 +223,9 @@ class Engine(Handle):
         _plait.engine_abort(self._native)
 
     def close(self, timeout: float | None = None) -> None:
-        """Orderly end, then frees the handle: saves finish or are given up by the deadline, peers see
-        no loss. Collective. While another call runs it is `FailedPrecondition`, and the engine stays
-        as it is."""
+        """Orderly end, then frees the handle: saves finish or are given up by the deadline, peers
+        see no loss. Collective. While another call runs it is `FailedPrecondition`, and the
+        engine stays as it is."""
         if not self.is_open:
             return
         try:

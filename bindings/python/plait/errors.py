@@ -84,7 +84,8 @@ class ResourceExhausted(PlaitError):
 
 
 class FailedPrecondition(PlaitError):
-    """The state does not allow the call: busy, processes that disagree, a version that does not fit."""
+    """The state does not allow the call: busy, processes that disagree, a version that does not
+    fit."""
 
 
 class Aborted(PlaitError):

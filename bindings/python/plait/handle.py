@@ -1,4 +1,5 @@
-"""What the classes that own a handle have in common, and how arguments become what the ABI takes."""
+"""What the classes that own a handle have in common, and how arguments become what the ABI
+takes."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ class Handle:
     """Owns a handle of the library: a context manager.
 
     Handles may be closed in any order and more than once; a child keeps what it needs of its
-    parents. Whatever is called after that raises `InvalidArgument`. What is not closed is freed with
-    the last reference.
+    parents. Whatever is called after that raises `InvalidArgument`. What is not closed is freed
+    with the last reference.
     """
 
     __slots__ = ("_native", "__weakref__")
@@ -33,8 +34,8 @@ class Handle:
         return self._native.is_open
 
     def free(self) -> None:
-        """Frees the handle at once. It waits for nobody and never fails; calls that run on an engine
-        or a group in other threads are aborted."""
+        """Frees the handle at once. It waits for nobody and never fails; calls that run on an
+        engine or a group in other threads are aborted."""
         self._native.close()
 
     def close(self) -> None:

@@ -18,12 +18,12 @@ __all__ = ["StopOnSignals"]
 
 
 class StopOnSignals:
-    """A context manager that calls one action for each signal that arrives.
+    """A context manager that calls the next of `actions` for each signal that arrives.
 
-    `actions` are called in order, the last one again for any signal beyond. The signal that starts
-    the last one, and any further, also raises KeyboardInterrupt on the main thread as soon as that
-    is back in Python. Made by `Engine.stop_on_signals` and `Group.abort_on_signals`; for the main
-    thread, which has all of Python's signal handlers.
+    Where the last one was called, KeyboardInterrupt leaves the `with` block at its end; any signal
+    beyond raises it at once, or as soon as the call in progress has returned. Made by
+    `Engine.stop_on_signals` and `Group.abort_on_signals`; for the main thread, which has all of
+    Python's signal handlers.
     """
 
     def __init__(self, actions: Sequence[Callable[[], None]], signals: Sequence[int] = ()):
@@ -51,6 +51,8 @@ class StopOnSignals:
         signal.set_wakeup_fd(self._outer_writer)
         os.close(self._writer)
         self._thread.join()
+        if len(self.received) >= len(self._actions):
+            raise KeyboardInterrupt from error
 
     def _watch(self) -> None:
         while number := os.read(self._reader, 1):
@@ -58,17 +60,18 @@ class StopOnSignals:
                 os.write(self._outer_writer, number)
             if number[0] in self._signals:
                 self.received.append(number[0])
-                self._act()
+                if len(self.received) <= len(self._actions):
+                    self._act(self._actions[len(self.received) - 1])
         os.close(self._reader)
 
-    def _act(self) -> None:
+    @staticmethod
+    def _act(action: Callable[[], None]) -> None:
         try:
-            self._actions[min(len(self.received), len(self._actions)) - 1]()
+            action()
         except InvalidArgument:
             pass  # closed meanwhile: there is nothing to stop
 
     def _handle(self, number, frame) -> None:
-        # Signals that arrive close together run one Python handler.
         self._handled += 1
-        if max(self._handled, len(self.received)) >= len(self._actions):
+        if self._handled > len(self._actions):
             raise KeyboardInterrupt
