@@ -1,8 +1,7 @@
 // What the extension module needs beside SWIG's typemaps: the object that owns a handle, the object
 // that lends the library's memory, errors and rows of values. Everything here runs with the
 // interpreter's lock held, which is what guards the counts, unless a line says that it lets go.
-#ifndef PLAIT_PYTHON_NATIVE_H
-#define PLAIT_PYTHON_NATIVE_H
+#pragma once
 
 #include <Python.h>
 #include <structmember.h>
@@ -398,5 +397,3 @@ static void plait_row_real_if(plait_row* row, int64_t is_valid, double value) {
     plait_row_none(row);
   }
 }
-
-#endif  // PLAIT_PYTHON_NATIVE_H

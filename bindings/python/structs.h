@@ -1,7 +1,6 @@
 // Sized structs as tuples, in the order of the named tuples of values.py. What the library did not
 // fill is None.
-#ifndef PLAIT_PYTHON_STRUCTS_H
-#define PLAIT_PYTHON_STRUCTS_H
+#pragma once
 
 #include "native.h"
 
@@ -141,5 +140,3 @@ static PyObject* plait_tuple_progress(const plait_progress* from) {
   plait_row_int(&row, from->total_bytes);
   return row.tuple;
 }
-
-#endif  // PLAIT_PYTHON_STRUCTS_H

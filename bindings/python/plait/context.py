@@ -61,7 +61,7 @@ class Context(Handle):
                 lines = _plait.context_log_drain(self._native, _CHUNK)
                 if not lines:
                     break
-                self._records.extend(map(parse, lines.splitlines()))
+                self._records.extend(parse(lines))
                 continue
             count += 1
             handler(record)

@@ -23,6 +23,7 @@ __all__ = ["Engine"]
 
 _DTYPES = {"f": DType.FLOAT32, "i": DType.INT32, "q": DType.INT64, "l": DType.INT64,
            "B": DType.UINT8}
+_STATES = {int(state): state for state in EngineState}  # faster than asking the enumeration
 
 
 def _measured(result: tuple) -> Metrics | Stopped:
@@ -53,7 +54,8 @@ class Engine(Handle):
     @property
     def state(self) -> EngineState:
         """READY, RUNNING (a call is in progress), LOST or CLOSED."""
-        return EngineState(_plait.engine_state(self._native))
+        number = _plait.engine_state(self._native)
+        return _STATES.get(number) or EngineState(number)
 
     # Batches.
 

@@ -84,7 +84,7 @@ def parse_report(text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError:
-        return [json.loads(line) for line in text.splitlines() if line]
+        return [json.loads(line) for line in text.split("\n") if line]
 
 
 def ids(values: Iterable[int]) -> memoryview:

@@ -20,9 +20,13 @@ _LOGGING = {
 }
 
 
-def parse(line: str) -> LogRecord:
-    """A record of one line that the library's ring gave."""
-    fields = json.loads(line)
+def parse(lines: str) -> list[LogRecord]:
+    """Records of the lines that the library's ring gave."""
+    # One call for all: line breaks within a record are escaped.
+    return [_record(fields) for fields in json.loads("[%s]" % lines.strip().replace("\n", ","))]
+
+
+def _record(fields: dict) -> LogRecord:
     lost = fields.get("dropped", 0)
     if lost:
         return LogRecord(0.0, LogLevel.WARNING, -1, "log", f"{lost} records were lost", lost)
