@@ -1,0 +1,3 @@
+module plait.dev/plait
+
+go 1.19
