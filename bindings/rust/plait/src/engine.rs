@@ -46,7 +46,7 @@ impl Step {
 /// threads cannot use it at once. Another thread or a signal handler ends what runs by a
 /// [`Stopper`]. Calls said to be collective are made by every process of the group in the same order.
 ///
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// fn needs_sync<T: Sync>() {}
 /// needs_sync::<plait::Engine>();
 /// ```
@@ -333,7 +333,7 @@ impl Engine {
     /// Orderly end: saves finish or are given up by the deadline, peers see no loss. Collective. The
     /// engine is freed, also on an error.
     ///
-    /// ```compile_fail
+    /// ```compile_fail,E0382
     /// fn twice(engine: plait::Engine) {
     ///     engine.close(None).unwrap();
     ///     engine.close(None).unwrap();

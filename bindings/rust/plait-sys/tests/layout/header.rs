@@ -54,7 +54,7 @@ impl Header {
         let (mut structs, mut opaque, mut functions) = (Vec::new(), Vec::new(), Vec::new());
         let mut constants: Vec<String> = Vec::new();
         for rest in code.split("typedef struct ").skip(1) {
-            let end = rest.find(|c| c == ';' || c == '{').unwrap();
+            let end = rest.find([';', '{']).unwrap();
             if rest[end..].starts_with(';') {
                 opaque.push(last_word(&rest[..end]));
                 continue;

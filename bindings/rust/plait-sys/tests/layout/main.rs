@@ -108,12 +108,13 @@ fn the_library_has_every_function() {
 fn drift_of_the_header_is_found() {
     // Changes of the header, the part of this test that must find them, and what that part says.
     type Part = fn(&Header) -> Vec<String>;
+    type Drift<'a> = (&'a [(&'a str, &'a str)], Part, &'a str);
     let swap = [
         ("double loss;", "double @;"),
         ("double lr;", "double loss;"),
         ("double @;", "double lr;"),
     ];
-    let drifts: [(&[(&str, &str)], Part, &str); 9] = [
+    let drifts: [Drift<'_>; 9] = [
         (&swap, layout, "- plait_metrics.lr 72"),
         (
             &[("double loss;", "double loss, loss2;")],

@@ -20,10 +20,12 @@ enum Fault {
     Fails(i64),
 }
 
+type Values = HashMap<String, Vec<u8>>;
+
 /// A store that all threads share.
 #[derive(Clone)]
 struct Store {
-    values: Arc<(Mutex<HashMap<String, Vec<u8>>>, Condvar)>,
+    values: Arc<(Mutex<Values>, Condvar)>,
     fault: Fault,
 }
 
@@ -54,7 +56,7 @@ impl KeyValue for Store {
             return Err(code);
         }
         let values = self.values.0.lock().unwrap();
-        let is_missing = |values: &mut HashMap<String, Vec<u8>>| !values.contains_key(key);
+        let is_missing = |values: &mut Values| !values.contains_key(key);
         let (values, _) = self
             .values
             .1

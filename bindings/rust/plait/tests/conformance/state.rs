@@ -52,7 +52,8 @@ fn the_spec_tells_what_a_step_wants() {
     );
     assert_eq!((spec.sequence_length, spec.vocab_size), (32, 256));
     assert!(spec.needs_tokens());
-    assert_eq!(rig.engine.batch_spans(8).unwrap(), [0..8]);
+    let spans = rig.engine.batch_spans(8).unwrap();
+    assert!(spans.len() == 1 && spans[0] == (0..8));
     losses(&mut rig, 2);
     assert_eq!(rig.engine.batch_spec().unwrap().first_sample, 8);
     let local = Batch::new(&rig.engine, Scope::from_number(7));
