@@ -1,5 +1,4 @@
-// Causal attention at the sizes of the shapes. FLOPs count the lower triangle, backward twice
-// forward.
+// Causal attention at the sizes of the shapes.
 #include <cmath>
 #include <cstring>
 
@@ -152,7 +151,6 @@ void run_case(OpBench& bench, const AttentionCase& c, DType dtype) {
   out.op = "attention";
   out.what = sizes_text(s);
   out.dtype = dtype;
-  out.bound = Bound::kFma;
   for (const AttentionKernel* kernel : bench.kernels().attention) {
     if (!kernel->supports(s, dtype, bench.device().isa())) continue;
     out.kernel = kernel->name();
@@ -165,12 +163,9 @@ void run_case(OpBench& bench, const AttentionCase& c, DType dtype) {
                  {DType::kFloat32, {s.batch, s.heads, s.sequence}, 0, 0, false, 0},
                  {dtype, heads, 1.0f, 0, false, 0},
                  {dtype, fused, 0, 0, false, 0}};
-  const double triangle = 2.0 * static_cast<double>(s.sequence) * static_cast<double>(s.sequence) *
-                          static_cast<double>(s.head_size * s.heads * s.batch);
   OneGroup group(s, dtype);
   for (const bool is_backward : {false, true}) {
     out.pass = is_backward ? "backward" : "forward";
-    out.flops = triangle * (is_backward ? 2 : 1);
     if (is_backward) {
       out.prepare = [&](OpContext& context, const Views& v) { forward_call(s, context, v); };
     }

@@ -9,6 +9,7 @@
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/reference/reference_kernels.h"
 #include "tests/bench/measure.h"
+#include "tests/bench/op_watch.h"
 
 namespace plait::bench {
 namespace {
@@ -34,22 +35,6 @@ void store(T* out, float value) {
 
 }  // namespace
 
-const char* bound_name(Bound bound) {
-  switch (bound) {
-    case Bound::kFp32Product:
-      return "fp32 product";
-    case Bound::kBf16Product:
-      return "bf16 product";
-    case Bound::kFma:
-      return "fma";
-    case Bound::kTriad:
-      return "triad";
-    case Bound::kTriadPastCache:
-      return "triad past cache";
-  }
-  return "";
-}
-
 double element(const TensorView& view, int64_t i) {
   switch (view.dtype) {
     case DType::kFloat32:
@@ -64,7 +49,7 @@ double element(const TensorView& view, int64_t i) {
 }
 
 OpBench::OpBench(bool is_quick)
-    : is_quick_(is_quick), kernels_(cpu_kernels()), reference_(reference_kernels()) {
+    : is_quick_(is_quick), kernels_(watched(cpu_kernels())), reference_(reference_kernels()) {
   DeviceOptions options;
   device_ = make_device(options);
   arena_ = device_->allocate(kArenaBytes, MemoryCategory::kWorkspace);
@@ -118,9 +103,21 @@ std::string OpBench::compare(const OpCase& op_case, const Views& got, const View
   return "";
 }
 
+OpWork OpBench::call_once(const OpCase& op_case) {
+  const Views first = views(op_case, 0);
+  forget_ops();
+  watch_ops(true);
+  run_once(kernels_, [&](OpContext& context) { op_case.call(context, first); });
+  watch_ops(false);
+  const std::vector<OpTotal> totals = op_totals();
+  if (totals.size() != 1 || totals[0].calls != 1) {
+    throw std::runtime_error(op_case.op + " is not one call of one op");
+  }
+  return totals[0].work;
+}
+
 std::string OpBench::check(const OpCase& op_case, int64_t copies) {
   const Views first = views(op_case, 0);
-  run_once(kernels_, [&](OpContext& context) { op_case.call(context, first); });
   if (op_case.check) return op_case.check(first);
   const Views last = views(op_case, copies - 1);
   run_once(reference_, [&](OpContext& context) { op_case.call(context, last); });
@@ -144,6 +141,7 @@ void OpBench::run(const OpCase& op_case) {
   device_->pool().run(copies - 1, [&](int64_t copy, int) {
     std::memcpy(arena_.data() + (copy + 1) * bytes, arena_.data(), static_cast<size_t>(bytes));
   });
+  const OpWork work = call_once(op_case);
   const std::string problem = check(op_case, copies);
   if (!problem.empty()) ++wrong_;
 
@@ -163,9 +161,9 @@ void OpBench::run(const OpCase& op_case) {
                  .field("what", op_case.what)
                  .field("pass", op_case.pass)
                  .field("dtype", op_case.dtype == DType::kFloat32 ? "fp32" : "bf16")
-                 .field("bound", bound_name(op_case.bound))
-                 .field("flops", op_case.flops)
-                 .field("bytes", op_case.bytes)
+                 .field("bound", bound_name(work.bound))
+                 .field("flops", work.flops)
+                 .field("bytes", work.bytes)
                  .field("kernel", op_case.kernel)
                  .field("seconds", samples.median())
                  .field("spread", samples.spread())

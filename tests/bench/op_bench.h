@@ -11,12 +11,9 @@
 #include "kernels/device/device.h"
 #include "kernels/ops/context.h"
 #include "kernels/ops/kernels.h"
+#include "tests/bench/op_watch.h"
 
 namespace plait::bench {
-
-/// What limits an op: rows of the table compare with that ceiling.
-enum class Bound { kFp32Product, kBf16Product, kFma, kTriad, kTriadPastCache };
-const char* bound_name(Bound bound);
 
 /// One tensor of a case.
 struct TensorSpec {
@@ -37,14 +34,11 @@ struct OpCase {
   std::string what;  ///< sizes
   std::string pass;
   DType dtype = DType::kFloat32;
-  Bound bound = Bound::kTriad;
-  double flops = 0;
-  double bytes = 0;    ///< that must move
   std::string kernel;  ///< name of the implementation
   std::vector<TensorSpec> tensors;
   /// Run once on the first copy, before it is copied: inputs that take more than normal values.
   OpCall prepare;
-  OpCall call;
+  OpCall call;  ///< of one op
   /// "" or what is wrong with the views after one call. Absent: outputs are compared with those of
   /// the reference implementation on the same inputs.
   std::function<std::string(const Views&)> check;
@@ -68,6 +62,8 @@ class OpBench {
   void fill(const TensorView& view, const TensorSpec& spec, int64_t salt);
   std::string compare(const OpCase& op_case, const Views& got, const Views& want) const;
   std::string check(const OpCase& op_case, int64_t copies);
+  /// Calls the op once; what it asks for.
+  OpWork call_once(const OpCase& op_case);
 
   bool is_quick_;
   int wrong_ = 0;

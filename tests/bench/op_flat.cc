@@ -67,8 +67,6 @@ void run_adamw(OpBench& bench, DType weight) {
   c.what = "50 M parameters, clip, cast";
   c.pass = "update";
   c.dtype = weight;
-  c.bound = Bound::kTriadPastCache;
-  c.bytes = static_cast<double>(kParameters) * (weight == DType::kFloat32 ? 28 : 30);
   for (const AdamWKernel* kernel : bench.kernels().adamw) {
     if (!kernel->supports(weight, bench.device().isa())) continue;
     c.kernel = kernel->name();
@@ -100,13 +98,12 @@ void run_adamw(OpBench& bench, DType weight) {
   bench.run(c);
 }
 
-OpCase span_case(const OpBench& bench, const char* op, double bytes_of_element) {
+OpCase span_case(const OpBench& bench, const char* op) {
   OpCase c;
   c.shape = "flat";
   c.op = op;
   c.what = "16 M elements";
   c.pass = "span";
-  c.bytes = bytes_of_element * static_cast<double>(kSpan);
   c.kernel = bench.kernels().span.front()->name();
   return c;
 }
@@ -118,25 +115,23 @@ void run_spans(OpBench& bench) {
     convert_span(context, v[0], v[1]);
   };
 
-  OpCase narrowing = span_case(bench, "convert to bf16", 6);
+  OpCase narrowing = span_case(bench, "convert to bf16");
   narrowing.tensors = {wide, {DType::kBFloat16, all, 0, 0, true, 1e-6f}};
   narrowing.call = convert;
   bench.run(narrowing);
 
-  OpCase widening = span_case(bench, "convert to fp32", 6);
+  OpCase widening = span_case(bench, "convert to fp32");
   widening.tensors = {{DType::kBFloat16, all, 1.0f, 0, false, 0},
                       {DType::kFloat32, all, 0, 0, true, 1e-6f}};
   widening.call = convert;
   bench.run(widening);
 
-  OpCase adding = span_case(bench, "add", 12);
-  adding.bound = Bound::kTriadPastCache;  // in place
+  OpCase adding = span_case(bench, "add");
   adding.tensors = {wide, {DType::kFloat32, all, 1.0f, 0, true, 1e-6f}};
   adding.call = [](OpContext& context, const Views& v) { add_span(context, v[0], v[1]); };
   bench.run(adding);
 
-  OpCase squares = span_case(bench, "sum of squares", 4);
-  squares.bound = Bound::kTriadPastCache;  // reads alone
+  OpCase squares = span_case(bench, "sum of squares");
   squares.tensors = {wide, {DType::kFloat32, {1}, 0, 0, true, 1e-6f}};
   squares.call = [](OpContext& context, const Views& v) {
     const double sum = sum_squares(context, v[0]);

@@ -89,9 +89,6 @@ class LinearBench {
                std::to_string(case_.n) + "x" + std::to_string(case_.k);
     out.pass = pass;
     out.dtype = dtype_;
-    out.bound = dtype_ == DType::kFloat32 ? Bound::kFp32Product : Bound::kBf16Product;
-    out.flops = 2.0 * static_cast<double>(case_.rows) * static_cast<double>(case_.n) *
-                static_cast<double>(case_.k);
     out.kernel = weight_.plan->name();
     out.copies = case_.is_logits ? 1 : 4;
     return out;

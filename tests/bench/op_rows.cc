@@ -1,5 +1,4 @@
-// Ops on rows: residual and norm, activations, rotary, embedding, cross entropy. Their bytes are
-// those that an op cannot do without: every input read once, every output written once.
+// Ops on rows: residual and norm, activations, rotary, embedding, cross entropy.
 #include <algorithm>
 
 #include "kernels/ops/activation.h"
@@ -62,9 +61,7 @@ class RowBench {
   }
 
  private:
-  double size() const { return static_cast<double>(dtype_size(dtype_)); }
-
-  OpCase start(const char* op, const char* what, const char* pass, double bytes,
+  OpCase start(const char* op, const char* what, const char* pass,
                const std::string& kernel) const {
     OpCase c;
     c.shape = m_.name;
@@ -72,7 +69,6 @@ class RowBench {
     c.what = what;
     c.pass = pass;
     c.dtype = dtype_;
-    c.bytes = bytes;
     c.kernel = kernel;
     return c;
   }
@@ -81,16 +77,13 @@ class RowBench {
     const Shape rows{m_.rows, m_.hidden}, vector{m_.hidden}, pairs{m_.rows, 2};
     const NormKind kind = m_.is_gpt2 ? NormKind::kLayer : NormKind::kRms;
     const char* what = m_.is_gpt2 ? "add, layer norm" : "add, RMS norm";
-    const double elements = static_cast<double>(rows.elements());
-    const double statistics = static_cast<double>(m_.rows) * 8;
     const std::string kernel =
         kernel_name(bench_.kernels().residual_norm,
                     [&](const ResidualNormKernel& k) { return k.supports(dtype_, dtype_, isa_); });
     const bool is_gpt2 = m_.is_gpt2;
     const int64_t sequence = m_.sequence;
 
-    OpCase forward =
-        start("residual_norm", what, "forward", 4 * elements * size() + statistics, kernel);
+    OpCase forward = start("residual_norm", what, "forward", kernel);
     forward.tensors = {input(dtype_, rows),
                        input(dtype_, rows),
                        input(dtype_, vector, 0.1f),
@@ -115,8 +108,7 @@ class RowBench {
     };
     bench_.run(forward);
 
-    OpCase backward =
-        start("residual_norm", what, "backward", 5 * elements * size() + statistics, kernel);
+    OpCase backward = start("residual_norm", what, "backward", kernel);
     // Sums over all rows: the rounding of their terms adds up.
     const float sums = 20 * tolerance(dtype_);
     backward.tensors = {input(dtype_, rows),
@@ -152,20 +144,17 @@ class RowBench {
     const ActivationKind kind = m_.is_gpt2 ? ActivationKind::kGelu : ActivationKind::kSwiglu;
     const int64_t parts = m_.is_gpt2 ? 1 : 2;
     const Shape wide{m_.rows, parts * m_.feed_forward}, narrow{m_.rows, m_.feed_forward};
-    const double elements = static_cast<double>(narrow.elements());
-    const double wides = static_cast<double>(wide.elements());
     const char* what = m_.is_gpt2 ? "GELU" : "SwiGLU";
     const std::string kernel =
         kernel_name(bench_.kernels().activation,
                     [&](const ActivationKernel& k) { return k.supports(dtype_, isa_); });
-    OpCase forward = start("activation", what, "forward", (wides + elements) * size(), kernel);
+    OpCase forward = start("activation", what, "forward", kernel);
     forward.tensors = {input(dtype_, wide), output(dtype_, narrow, tolerance(dtype_))};
     forward.call = [=](OpContext& context, const Views& v) {
       activation_forward(context, {kind, v[0], v[1]});
     };
     bench_.run(forward);
-    OpCase backward =
-        start("activation", what, "backward", (2 * wides + elements) * size(), kernel);
+    OpCase backward = start("activation", what, "backward", kernel);
     backward.tensors = {input(dtype_, wide), input(dtype_, narrow),
                         output(dtype_, wide, tolerance(dtype_))};
     backward.call = [=](OpContext& context, const Views& v) {
@@ -182,9 +171,7 @@ class RowBench {
     const std::string kernel = kernel_name(
         bench_.kernels().rotary, [&](const RotaryKernel& k) { return k.supports(dtype_, isa_); });
     for (const bool is_inverse : {false, true}) {
-      OpCase c = start("rotary", "queries and keys", is_inverse ? "backward" : "forward",
-                       2.0 * static_cast<double>(m_.rows * turned) * size(), kernel);
-      c.bound = Bound::kTriadPastCache;  // in place
+      OpCase c = start("rotary", "queries and keys", is_inverse ? "backward" : "forward", kernel);
       c.tensors = {input(dtype_, {m_.rows, width}), input(DType::kFloat32, table)};
       c.tensors[0].is_output = true;
       c.tensors[0].tolerance = tolerance(dtype_);
@@ -213,16 +200,14 @@ class RowBench {
     }
     const Shape rows{m_.rows, m_.hidden}, table{m_.vocabulary, m_.hidden};
     const Shape positions{m_.sequence, m_.hidden};
-    const double elements = static_cast<double>(rows.elements());
-    const double position_elements = m_.is_gpt2 ? static_cast<double>(positions.elements()) : 0.0;
     const std::string kernel =
         kernel_name(bench_.kernels().embedding,
                     [&](const EmbeddingKernel& k) { return k.supports(dtype_, dtype_, isa_); });
     const bool is_gpt2 = m_.is_gpt2;
     const int64_t sequence = m_.sequence;
     const int32_t* tokens = tokens_.data();
-    OpCase forward = start("embedding", is_gpt2 ? "token, position" : "token", "forward",
-                           (2 * elements + position_elements) * size(), kernel);
+    const char* what = is_gpt2 ? "token, position" : "token";
+    OpCase forward = start("embedding", what, "forward", kernel);
     forward.tensors = {input(dtype_, table, 0.02f), input(dtype_, positions, 0.02f),
                        output(dtype_, rows, tolerance(dtype_))};
     forward.call = [=](OpContext& context, const Views& v) {
@@ -236,9 +221,7 @@ class RowBench {
     };
     bench_.run(forward);
     // No token comes twice here: every row of the gradient is read and written.
-    OpCase backward = start("embedding", is_gpt2 ? "token, position" : "token", "backward",
-                            elements * (size() + 8) + position_elements * 8, kernel);
-    backward.bound = Bound::kTriadPastCache;  // in place
+    OpCase backward = start("embedding", what, "backward", kernel);
     backward.tensors = {input(dtype_, rows), output(DType::kFloat32, table, 1e-4f),
                         output(DType::kFloat32, positions, 1e-4f)};
     backward.call = [=](OpContext& context, const Views& v) {
@@ -261,7 +244,6 @@ class RowBench {
       targets_[i] = static_cast<int32_t>(static_cast<int64_t>(i) * 104729 % m_.vocabulary);
     }
     const Shape logits{kLogitRows, padded}, rows{kLogitRows};
-    const double elements = static_cast<double>(logits.elements());
     const int64_t vocabulary = m_.vocabulary;
     const int32_t* targets = targets_.data();
     const std::string kernel =
@@ -272,14 +254,12 @@ class RowBench {
     };
     const TensorSpec statistic{DType::kFloat32, rows, 0, 0, true, 1e-3f};
     if (dtype_ == DType::kFloat32) {
-      OpCase c = start("cross_entropy", "statistics of 640 rows", "forward", elements * 4, kernel);
-      c.bound = Bound::kTriadPastCache;  // reads alone
+      OpCase c = start("cross_entropy", "statistics of 640 rows", "forward", kernel);
       c.tensors = {input(DType::kFloat32, logits), statistic, statistic, statistic};
       c.call = statistics_call;
       bench_.run(c);
     }
-    OpCase c =
-        start("cross_entropy", "gradient of 640 rows", "backward", elements * (4 + size()), kernel);
+    OpCase c = start("cross_entropy", "gradient of 640 rows", "backward", kernel);
     TensorSpec given = statistic;
     given.is_output = false;
     c.tensors = {input(DType::kFloat32, logits), given, given, given,

@@ -157,6 +157,16 @@ class Layout:
                 "optimizer": state // self.data if self.zero else state, "activations": activations,
                 "communication": 2 * self.boundary() if self.pipeline > 1 else 0, "workspace": workspace}
 
+    def compare_memory(self, rank, report):
+        """A rank's part of the report "memory" beside `memory`: (bytes without the forms that kernels make of weights, bytes
+        of these forms, the former over the formula, MB by category as text)."""
+        wanted = self.memory(rank)
+        packed = report["weights_bytes"] - wanted["weights"]
+        total = report["total_bytes"] - packed
+        parts = ", ".join(f"{name} {report[name + '_bytes'] / 1e6:.1f} of {wanted[name] / 1e6:.1f}"
+                          for name in ("gradients", "optimizer", "activations", "communication", "workspace"))
+        return total, packed, total / sum(wanted.values()), parts
+
     # Time.
     def idle_share(self):
         """Of a pipeline with equal stages."""

@@ -82,18 +82,10 @@ class Comparison:
                        unit="x", note="of all ranks in a step; equal to the formula on every rank and axis")
 
     def memory(self):
-        worst, packs, ledgers = 0, 0, 0
-        for entry in self.run["memory"]["ranks"]:
-            wanted, memory = self.layout.memory(entry["rank"]), entry["memory"]
-            packed = memory["weights_bytes"] - wanted["weights"]
-            total = memory["total_bytes"] - packed
-            ledgers += memory["total_bytes"]
-            ratio = total / sum(wanted.values())
-            if ratio > worst:
-                worst, packs, shown = ratio, packed, (entry["rank"], total, memory, wanted)
-        rank, total, memory, wanted = shown
-        parts = ", ".join(f"{name} {memory[name + '_bytes'] / 1e6:.1f} of {wanted[name] / 1e6:.1f}"
-                          for name in ("gradients", "optimizer", "activations", "communication", "workspace"))
+        ranks = self.run["memory"]["ranks"]
+        ledgers = sum(entry["memory"]["total_bytes"] for entry in ranks)
+        compared = [(entry["rank"], *self.layout.compare_memory(entry["rank"], entry["memory"])) for entry in ranks]
+        rank, total, packs, worst, parts = max(compared, key=lambda row: row[3])
         self.table.row(self.what, f"memory, rank {rank}", self.compute, rate=f"{total / 1e6:.1f} MB", share=worst,
                        target=cases.MEMORY, unit="x", is_at_most=True,
                        note=f"of the formula; without packed weights, {packs / 1e6:.1f} MB; MB: {parts}")

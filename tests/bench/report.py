@@ -8,8 +8,11 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
+import busy_rows  # noqa: E402
+import by_op_rows  # noqa: E402
 import checkpoint_rows  # noqa: E402
 import collective_rows  # noqa: E402
+import llmc_rows  # noqa: E402
 import op_rows  # noqa: E402
 import parallel_rows  # noqa: E402
 import step_rows  # noqa: E402
@@ -54,12 +57,34 @@ def ceilings(table, bin_dir):
                "without the read that a normal store makes first")
 
 
+def steps(table, options):
+    table.section("Training steps: forward, backward, clipping, AdamW; a fresh process for each case")
+    check_idle(table, "before the steps")
+    step_rows.run(table, options.bin, options.quick, options.shape, options.torch, bool(options.llmc))
+    plait, names = step_rows.Plait(table, options.bin), step_rows.shape_names(options.quick, options.shape)
+    if options.by_op:
+        table.section("Training steps, op by op")
+        check_idle(table, "before the steps op by op")
+        by_op_rows.run(table, plait, names, options.quick)
+    if options.busy:
+        table.section("Training steps beside a busy neighbour")
+        check_idle(table, "before the busy neighbour")
+        busy_rows.run(table, plait, names, options.quick)
+    if options.llmc:
+        table.section("Training steps in llm.c")
+        check_idle(table, "before llm.c")
+        llmc_rows.run(table, plait, options.llmc, options.quick)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True)
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--shape", action="append", default=[])
     parser.add_argument("--torch", action="append", default=[])
+    parser.add_argument("--llmc")
+    parser.add_argument("--by-op", action="store_true")
+    parser.add_argument("--busy", action="store_true")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--case", action="append", default=[])
     parser.add_argument("--large", action="store_true")
@@ -77,9 +102,7 @@ def main():
         check_idle(table, "before the ops")
         op_rows.run(table, options.bin, options.quick)
     if "steps" in parts:
-        table.section("Training steps: forward, backward, clipping, AdamW; a fresh process for each case")
-        check_idle(table, "before the steps")
-        step_rows.run(table, options.bin, options.quick, options.shape, options.torch)
+        steps(table, options)
     if "parallel" in parts:
         table.section("Parallel layouts: the same steps by several ranks")
         check_idle(table, "before the layouts")

@@ -20,6 +20,11 @@ class Shape:
         return self.vocabulary if self.vocabulary < 1024 else (self.vocabulary + 63) // 64 * 64
 
     @property
+    def padded_vocabulary(self):
+        """Of Plait's logits."""
+        return (self.vocabulary + 127) // 128 * 128
+
+    @property
     def tokens(self):
         return self.batch * self.sequence
 
@@ -61,8 +66,11 @@ STEP_SHARE = {
     "amx": {"a": (14, 16), "b1": (15, 21), "b4": (18, 26), "c": (19, 26), "d": (16, 24)},
     "fma": {"a": (55, 65), "b1": (55, 65), "b4": (55, 65), "c": (60, 68), "d": (55, 65)},
 }
-# Tokens per second over the newest PyTorch at its best.
+# Tokens per second over the newest PyTorch at its best, and over one from before version 2.
 TORCH_SPEED = {"bf16": (1.5, 2.0), "fp32": (1.15, 1.4)}
+OLD_TORCH_SPEED = {"bf16": (2.5, 3.5), "fp32": (1.15, 1.4)}
+LLMC_SPEED = {"T64": (7, 9), "b1": (12, 17)}  # tokens per second over llm.c
+BUSY_RATIO = (2.0, 1.6)  # a step beside a busy neighbour over one alone, at most
 TORCH_MEMORY = 0.6  # of PyTorch's peak, at most
 STEP_MEMORY = {("b4", "bf16"): (4.3e9, 3.3e9), ("b4", "fp32"): (5.8e9, 4.3e9)}  # bytes, at most
 CREATION_SECONDS = 2.0  # 124M

@@ -4,14 +4,12 @@
 #include <cerrno>
 #include <cstddef>
 
-#include "kernels/ops/linear.h"
+#include "tests/bench/op_watch.h"
 
 namespace {
 
 // Constant-initialised: malloc is called before any constructor.
 constinit std::atomic<int64_t> allocation_count{0};
-constinit std::atomic<int64_t> pack_count{0};
-constinit std::atomic<int64_t> pack_bytes{0};
 
 void count() { allocation_count.fetch_add(1, std::memory_order_relaxed); }
 
@@ -53,26 +51,16 @@ int posix_memalign(void** memory, size_t alignment, size_t bytes) {
 
 namespace plait {
 
-// The linker sends calls of linear_pack here (--wrap).
-void real_linear_pack(OpContext& context, const LinearWeight& weight) __asm__(
-    "__real__ZN5plait11linear_packERNS_9OpContextERKNS_12LinearWeightE");
-void counted_linear_pack(OpContext& context, const LinearWeight& weight) __asm__(
-    "__wrap__ZN5plait11linear_packERNS_9OpContextERKNS_12LinearWeightE");
+// The linker sends the engine's call of cpu_kernels here (--wrap).
+Kernels real_cpu_kernels() __asm__("__real__ZN5plait11cpu_kernelsEv");
+Kernels watched_cpu_kernels() __asm__("__wrap__ZN5plait11cpu_kernelsEv");
 
-void counted_linear_pack(OpContext& context, const LinearWeight& weight) {
-  if (!context.is_measuring() && weight.plan->packed_bytes() > 0) {
-    pack_count.fetch_add(1, std::memory_order_relaxed);
-    pack_bytes.fetch_add(weight.plan->packed_bytes(), std::memory_order_relaxed);
-  }
-  real_linear_pack(context, weight);
-}
+Kernels watched_cpu_kernels() { return bench::watched(real_cpu_kernels()); }
 
 }  // namespace plait
 
 namespace plait::bench {
 
 int64_t allocations() { return allocation_count.load(); }
-int64_t packs() { return pack_count.load(); }
-int64_t packed_bytes() { return pack_bytes.load(); }
 
 }  // namespace plait::bench

@@ -1,4 +1,5 @@
-// Counts that do not depend on the clock: allocations of the whole program and packed weights.
+// Counts that do not depend on the clock: allocations of the whole program; packed weights are
+// counted by the watch over ops, which a program that links this has around its engines' kernels.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +8,5 @@ namespace plait::bench {
 
 /// Calls of malloc and its kin in all threads (operator new among them) since the program began.
 int64_t allocations();
-/// Weights that were packed since the program began, and the bytes of their packed forms.
-int64_t packs();
-int64_t packed_bytes();
 
 }  // namespace plait::bench

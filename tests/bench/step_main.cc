@@ -1,7 +1,9 @@
 // Training steps of one model through the public interface, in a process of their own:
-//   bench_step CONFIG.json [--seconds S] [--least N] [--most N] [--warm N] [--other-thread]
+//   bench_step CONFIG.json [--seconds S] [--least N] [--most N] [--warm N]
+//       [--other-thread | --by-op | --busy]
 // Random tokens; one JSON line. Product ceilings are measured in the same process, before and
-// after.
+// after. With --by-op steps with a clock around each op in turns with steps without, with --busy
+// steps beside a busy neighbour process in turns with steps alone: --least and --most count turns.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -14,7 +16,10 @@
 #include "tests/bench/ceilings.h"
 #include "tests/bench/engine_run.h"
 #include "tests/bench/measure.h"
+#include "tests/bench/neighbour.h"
+#include "tests/bench/op_watch.h"
 #include "tests/bench/step_counts.h"
+#include "tests/bench/step_turns.h"
 
 namespace {
 
@@ -29,6 +34,8 @@ struct Options {
   int64_t most = 50;
   int64_t warm = 1;
   bool is_other_thread = false;
+  bool is_by_op = false;
+  bool is_busy = false;
 };
 
 struct Result {
@@ -83,6 +90,10 @@ Options parse(int argc, char** argv) {
       options.warm = std::atoll(value());
     } else if (word == "--other-thread") {
       options.is_other_thread = true;
+    } else if (word == "--by-op") {
+      options.is_by_op = true;
+    } else if (word == "--busy") {
+      options.is_busy = true;
     } else if (options.config.empty() && word[0] != '-') {
       options.config = word;
     } else {
@@ -95,9 +106,43 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
-std::string ceilings() {
+std::string ceilings(bool has_memory = false) {
   plait::ThreadPool pool(plait::usable_cores(), {}, false);
-  return plait::bench::ceilings_json(pool.threads(), plait::bench::product_ceilings(pool), nullptr);
+  const plait::bench::ProductCeilings products = plait::bench::product_ceilings(pool);
+  plait::bench::MemoryCeilings memory;
+  if (has_memory) memory = plait::bench::memory_ceilings(pool);
+  return plait::bench::ceilings_json(pool.threads(), products, has_memory ? &memory : nullptr);
+}
+
+/// The first step, and what comes before steps count; the first loss.
+double warm_up(const Options& options, EngineRun& engine) {
+  engine.step();
+  const double loss = engine.metrics().loss;
+  for (int64_t i = 0; i < options.warm; ++i) engine.step();
+  return loss;
+}
+
+void run_by_op(const Options& options) {
+  const std::string before = ceilings(true);
+  EngineRun engine(plait::bench::read_text(options.config));
+  const double loss = warm_up(options, engine);
+  const std::string steps =
+      plait::bench::steps_by_op(engine, {options.seconds, options.least, options.most});
+  plait::bench::print_line(JsonObject()
+                               .raw("ceilings_before", before)
+                               .raw("ceilings_after", ceilings())
+                               .field("loss_first", loss)
+                               .raw("steps", steps)
+                               .raw("kernels", engine.report("kernels")));
+}
+
+void run_busy(const Options& options) {
+  plait::bench::Neighbour neighbour;
+  EngineRun engine(plait::bench::read_text(options.config));
+  const double loss = warm_up(options, engine);
+  const std::string steps = plait::bench::steps_with_neighbour(
+      engine, neighbour, {options.seconds, options.least, options.most});
+  plait::bench::print_line(JsonObject().field("loss_first", loss).raw("steps", steps));
 }
 
 void run(const Options& options) {
@@ -132,13 +177,15 @@ void run(const Options& options) {
                                .field("operations", result.operations)
                                .field("ledger_bytes", result.ledger_bytes)
                                .field("peak_bytes", plait::bench::peak_resident_bytes())
+                               .raw("memory", engine.report("memory"))
                                .raw("kernels", engine.report("kernels")));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
-  run(parse(argc, argv));
+  const Options options = parse(argc, argv);
+  (options.is_by_op ? run_by_op : options.is_busy ? run_busy : run)(options);
   return 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "bench_step: %s\n", error.what());

@@ -9,6 +9,7 @@ import time
 
 import shapes
 from machine import check_idle
+from parallel_formulas import Layout
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Memory that stays in the heap, in large pages where the kernel has them.
@@ -66,6 +67,14 @@ class Plait:
             check_loss(self.table, f"{shape.name} {compute} in Plait", out["loss_first"], shape.vocabulary)
         return out
 
+    def turns(self, shape, compute, mode, seconds, least, most):
+        """Steps under two conditions in turns: `mode` is --by-op or --busy."""
+        out = self.run(f"{shape.name} {compute} {mode}", shape.plait_keys(compute, cores()), mode, "--seconds", str(seconds),
+                       "--least", str(least), "--most", str(most))
+        if out is not None:
+            check_loss(self.table, f"{shape.name} {compute} {mode} in Plait", out["loss_first"], shape.vocabulary)
+        return out
+
 
 def check_loss(table, name, loss, vocabulary):
     """Random weights know nothing: the first loss is about ln V."""
@@ -84,6 +93,11 @@ class Torch:
         self.slow = set()  # dtypes in which a plain step takes longer than SLOW_STEP
         self.unended = {}  # (shape, dtype) → seconds that a plain run did not end within
         self.begin = time.time()
+
+    def target(self, dtype):
+        """Floor and aim of Plait's speed over this one."""
+        is_old = int(self.version.split(".")[0]) < 2
+        return (shapes.OLD_TORCH_SPEED if is_old else shapes.TORCH_SPEED)[dtype]
 
     def run(self, shape_name, dtype, setting, seconds, least, most=20):
         mode, extra = SETTINGS[setting]
@@ -162,6 +176,7 @@ def add_step(table, shape_name, compute, runs):
     else:
         table.row(shape.name, "peak memory", compute, share=memory / 1e9, target=(limit[0] / 1e9, limit[1] / 1e9),
                   unit="GB", is_at_most=True, note=ledger)
+    add_formula_memory(table, shape, compute, memory, last["memory"]["ranks"][0]["memory"])
     per_step = last["allocations"] / len(last["seconds"])
     table.row(shape.name, "counts", compute, note=f"allocations {per_step:g} a step, packs {last['packs']} "
               f"({last['packed_bytes'] / 1e6:.0f} MB), ops {last['operations']:g}")
@@ -176,6 +191,18 @@ def add_step(table, shape_name, compute, runs):
     return seconds, memory
 
 
+def add_formula_memory(table, shape, compute, resident, report):
+    """The resident peak, and what the rank accounts for, beside the closed formula of a rank's memory."""
+    if shape.family != shapes.GPT2:
+        return
+    layout = Layout(shape.plait_keys(compute, cores()))
+    wanted = sum(layout.memory(0).values())
+    total, packed, ratio, parts = layout.compare_memory(0, report)
+    table.row(shape.name, "formula memory", compute, rate=f"{wanted / 1e9:.2f} GB", share=resident / wanted, unit="x",
+              note=f"peak memory over the formula; the rank accounts for {total / 1e9:.2f} GB, {ratio:.3f} x of it, and for "
+                   f"{packed / 1e9:.2f} GB of packed weights; MB: {parts}")
+
+
 def add_torch(table, torch, shape_name, dtype, plait, trials, runs, setting):
     shape, (plait_seconds, plait_memory) = shapes.SHAPES[shape_name], plait
     times = [t for run in runs for t in run["seconds"]]
@@ -185,20 +212,19 @@ def add_torch(table, torch, shape_name, dtype, plait, trials, runs, setting):
                       for name, out in trials.items())
     table.row(shape.name, f"PyTorch {torch.version}"[:16], dtype, seconds, f"{shape.tokens / seconds:.0f} tokens/s",
               spread=quartile_spread(times), note=f"{setting}; {runs[0]['optimizer']} AdamW; tried: {tried}")
-    table.row(shape.name, "speed / PyTorch", dtype, share=seconds / plait_seconds,
-              target=shapes.TORCH_SPEED[dtype], unit="x",
-              note="of tokens/s" + ("" if seconds >= plait_seconds else "; SLOWER than PyTorch"))
+    table.row(shape.name, "speed / PyTorch", dtype, share=seconds / plait_seconds, target=torch.target(dtype), unit="x",
+              note=f"of tokens/s of {torch.version}" + ("" if seconds >= plait_seconds else "; SLOWER than PyTorch"))
     least = min([memory] + [out["peak_bytes"] for out in trials.values() if out])
     table.row(shape.name, "mem. / PyTorch", dtype, rate=f"{plait_memory / 1e9:.2f} GB",
               share=plait_memory / memory, target=(shapes.TORCH_MEMORY, None), unit="x", is_at_most=True,
-              note=f"of {memory / 1e9:.2f} GB; least of its settings {least / 1e9:.2f} GB")
+              note=f"of {memory / 1e9:.2f} GB of {torch.version}; least of its settings {least / 1e9:.2f} GB")
 
 
 def add_bound(table, torch, shape_name, dtype, plait_seconds):
     """No rival to measure: on a machine without the instructions for it, such a step takes minutes."""
     limit = torch.unended[(shape_name, dtype)]
     table.row(shapes.SHAPES[shape_name].name, "speed / PyTorch", dtype, share=limit / LEAST_STEPS / plait_seconds,
-              target=shapes.TORCH_SPEED[dtype], unit="x",
+              target=torch.target(dtype), unit="x",
               note=f"at least: PyTorch {torch.version} did not end {LEAST_STEPS} steps within {limit} s")
 
 
@@ -267,22 +293,23 @@ def add_threads_and_accumulation(table, plait):
                   target=(shapes.ACCUMULATION_RATIO, None), unit="x", is_at_most=True, note="over 1 in a step")
 
 
-def run(table, bin_dir, is_quick, wanted, pythons):
+def shape_names(is_quick, wanted):
+    return wanted or [name for name in shapes.SHAPES if name != "b4" or not is_quick]
+
+
+def run(table, bin_dir, is_quick, wanted, pythons, has_llmc):
     plait = Plait(table, bin_dir)
     torches = [Torch(table, python) for python in pythons]
-    names = wanted or list(shapes.SHAPES)
     for dtype in ("bf16", "fp32"):
-        for name in names:
-            if is_quick and not wanted and name == "b4":
-                continue
+        for name in shape_names(is_quick, wanted):
             rivals = torches if wanted or not is_quick or name in QUICK_RIVALS else []
             run_case(table, plait, rivals, name, dtype, is_quick)
     if not wanted:
         add_threads_and_accumulation(table, plait)
-    notes(table, torches, is_quick, wanted)
+    notes(table, torches, is_quick, wanted, has_llmc)
 
 
-def notes(table, torches, is_quick, wanted):
+def notes(table, torches, is_quick, wanted, has_llmc):
     table.note("the whole batch is one micro-batch, dropout 0, random tokens; FLOPs count causal attention whole and "
                "real ids only; memory is VmHWM of the whole process")
     for torch in torches:
@@ -290,7 +317,7 @@ def notes(table, torches, is_quick, wanted):
                    "best of its settings counts")
         for setting, why in torch.why_not.items():
             table.note(f"PyTorch {torch.version}, {setting}: {why}")
-    out = ["llm.c and other peers"]
+    out = ["other peers"] if has_llmc else ["llm.c (--llmc DIR) and other peers"]
     if wanted:
         out.insert(0, "shapes not named by --shape")
     elif is_quick:
