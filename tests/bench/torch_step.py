@@ -5,6 +5,7 @@ Prints one JSON line. Runs under the Python that has torch; needs nothing else. 
 clipping by the global norm and AdamW on fp32 weights; bf16 means autocast. The whole batch goes through at once.
 `chunked` is eager with torch's own cross entropy that never holds all logits (torch 2.14 and later)."""
 import argparse
+import functools
 import json
 import math
 import os
@@ -17,6 +18,35 @@ from torch.nn import functional as F
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import shapes  # noqa: E402
+
+
+class RootMeanSquareNorm(nn.Module):
+    """nn.RMSNorm, for versions before 2.4."""
+
+    def __init__(self, width, eps):
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.ones(width)), eps
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * self.weight
+
+
+RMSNorm = getattr(nn, "RMSNorm", RootMeanSquareNorm)
+
+
+@functools.lru_cache(maxsize=1)
+def hidden_keys(length):
+    return torch.ones(length, length, dtype=torch.bool).triu(1)
+
+
+def attend(q, k, v):
+    """Causal. Versions before 2 have no attention in one call."""
+    group = q.size(1) // k.size(1)
+    if hasattr(F, "scaled_dot_product_attention"):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, **({"enable_gqa": True} if group > 1 else {}))
+    k, v = (t if group == 1 else t.repeat_interleave(group, dim=1) for t in (k, v))
+    scores = q @ k.transpose(2, 3) * (1.0 / math.sqrt(q.size(3)))
+    return F.softmax(scores.masked_fill(hidden_keys(q.size(2)), -math.inf), dim=-1) @ v
 
 
 class Gpt2Block(nn.Module):
@@ -32,7 +62,7 @@ class Gpt2Block(nn.Module):
         b, s, h = x.shape
         q, k, v = (t.view(b, s, self.heads, h // self.heads).transpose(1, 2)
                    for t in self.projection(self.norm1(x)).split(h, dim=2))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = attend(q, k, v)
         x = x + self.output(y.transpose(1, 2).reshape(b, s, h))
         return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
 
@@ -48,7 +78,7 @@ class LlamaBlock(nn.Module):
         super().__init__()
         h, self.heads, self.groups = shape.hidden, shape.heads, shape.key_value_heads
         self.head = h // self.heads
-        self.norm1, self.norm2 = nn.RMSNorm(h, eps=1e-5), nn.RMSNorm(h, eps=1e-5)
+        self.norm1, self.norm2 = RMSNorm(h, eps=1e-5), RMSNorm(h, eps=1e-5)
         self.projection = nn.Linear(h, (self.heads + 2 * self.groups) * self.head, bias=False)
         self.output = nn.Linear(h, h, bias=False)
         self.up = nn.Linear(h, 2 * shape.feed_forward, bias=False)
@@ -58,7 +88,7 @@ class LlamaBlock(nn.Module):
         b, s, h = x.shape
         sizes = [self.heads * self.head, self.groups * self.head, self.groups * self.head]
         q, k, v = (t.view(b, s, -1, self.head).transpose(1, 2) for t in self.projection(self.norm1(x)).split(sizes, 2))
-        y = F.scaled_dot_product_attention(rotate(q, *rotary), rotate(k, *rotary), v, is_causal=True, enable_gqa=True)
+        y = attend(rotate(q, *rotary), rotate(k, *rotary), v)
         x = x + self.output(y.transpose(1, 2).reshape(b, s, h))
         gate, up = self.up(self.norm2(x)).chunk(2, dim=-1)
         return x + self.down(F.silu(gate) * up)
@@ -73,7 +103,7 @@ class Model(nn.Module):
         self.token = nn.Embedding(v, h)
         self.position = nn.Embedding(s, h) if is_gpt2 else None
         self.blocks = nn.ModuleList((Gpt2Block if is_gpt2 else LlamaBlock)(shape) for _ in range(shape.layers))
-        self.norm = nn.LayerNorm(h) if is_gpt2 else nn.RMSNorm(h, eps=1e-5)
+        self.norm = nn.LayerNorm(h) if is_gpt2 else RMSNorm(h, eps=1e-5)
         self.head = nn.Linear(h, v, bias=False)
         if shape.tied:
             self.head.weight = self.token.weight
@@ -115,7 +145,7 @@ def make_optimizer(model):
     options = {"lr": 1e-4, "betas": (0.9, 0.95), "eps": 1e-8}
     try:
         return torch.optim.AdamW(groups, fused=True, **options), "fused"
-    except RuntimeError:
+    except (RuntimeError, TypeError):  # versions that have it for other devices alone, or not at all
         return torch.optim.AdamW(groups, foreach=True, **options), "foreach"
 
 
