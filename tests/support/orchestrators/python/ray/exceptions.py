@@ -1,0 +1,5 @@
+"""See the package."""
+
+
+class RayError(Exception):
+    """A call whose actor is gone."""
