@@ -246,6 +246,9 @@ Error errno_error(int error_number, std::string_view operation, std::string_view
     case ENFILE:
       word = "too_many_files";
       break;
+    case ENOMEM:
+      word = "no_memory";
+      break;
     case EACCES:
     case EPERM:
       word = "permission";

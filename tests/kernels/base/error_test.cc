@@ -23,6 +23,7 @@ TEST_CASE("errno becomes the word of the fault table", "[error]") {
   CHECK(errno_error(ENOSPC, "write", "/x").word() == "no_space");
   CHECK(errno_error(EDQUOT, "write", "/x").word() == "quota");
   CHECK(errno_error(EMFILE, "open", "/x").word() == "too_many_files");
+  CHECK(errno_error(ENOMEM, "open directory", "/x").word() == "no_memory");
   CHECK(errno_error(EROFS, "open", "/x").word() == "read_only");
   CHECK(errno_error(ENOENT, "open", "/x").code() == Code::kNotFound);
   CHECK(errno_error(EIO, "read", "/x").word() == "io_error");
