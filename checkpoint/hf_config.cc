@@ -145,7 +145,7 @@ void check_rope_table(const Reader& reader, const char* key) {
   if (!table->is_object()) throw reader.invalid(key, "not a table");
   for (const auto& [name, value] : table->items()) {
     const bool is_type = name == "rope_type" || name == "type";
-    const bool is_plain = (is_type && value == "default") || name == "rope_theta" ||
+    const bool is_plain = (is_type && is_text(value, "default")) || name == "rope_theta" ||
                           (name == "partial_rotary_factor" && value == 1.0);
     if (is_plain || value.is_null()) continue;
     throw reader.unsupported(std::string(key) + "." + shorten(name), value,

@@ -17,7 +17,7 @@ Json parse_original(std::string_view original, Family family) {
   guard_json(original, JsonLimits{}, "hf.config");
   Json root = Json::parse(original);
   const auto type = root.find("model_type");
-  if (type == root.end() || *type == family_name(family)) return root;
+  if (type == root.end() || is_text(*type, family_name(family))) return root;
   throw Error("config_mismatch", "the original config.json is of another model family")
       .with("field", "model_type")
       .with_raw("file", json_excerpt(type->dump(-1, ' ', true)))
@@ -39,7 +39,7 @@ void write_gpt2(const ModelFacts& facts, Json* root) {
   inner = is_usual && !inner.is_number() ? Json() : Json(facts.feed_forward);
   (*root)["layer_norm_epsilon"] = facts.norm_epsilon;
   Json& activation = (*root)["activation_function"];
-  if (activation != "gelu_pytorch_tanh") activation = "gelu_new";
+  if (!is_text(activation, "gelu_pytorch_tanh")) activation = "gelu_new";
 }
 
 void write_llama(const ModelFacts& facts, Json* root) {
@@ -57,7 +57,7 @@ void write_llama(const ModelFacts& facts, Json* root) {
     (*root)["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", facts.rope_base}};
   }
   Json& activation = (*root)["hidden_act"];
-  if (activation != "swish") activation = "silu";
+  if (!is_text(activation, "swish")) activation = "silu";
 }
 
 }  // namespace
