@@ -17,6 +17,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -332,4 +333,77 @@ TEST_CASE("A5: data, tokens and weights", "[allocation]") {
         if (plait_engine_state(rig->engine) == PLAIT_ENGINE_LOST) rig = make();
       });
   CHECK(rig->state() != state);
+}
+
+TEST_CASE("A5: checkpoints are saved, loaded, read, verified and written anew", "[allocation]") {
+  const host::Folder folder;
+  const std::string root = folder.path("root"), good = folder.path("good");
+  const std::string out = folder.path("out");
+  const auto make = [] {
+    auto rig = std::make_unique<host::Rig>(R"({"model":{"layers":1,"hidden":8,"heads":2,"tied":true}})");
+    rig->good_step();
+    return rig;
+  };
+  const auto finish = [](int32_t code, plait_op* op, plait_error** err) {
+    return code == PLAIT_OK ? plait_op_wait(op, 60000, err) : code;
+  };
+  auto rig = make();
+  const auto save = [&](const std::string& path, plait_error** err) {
+    host::Op op;
+    const int32_t code = plait_checkpoint_save(rig->engine, path.c_str(), 60000, op.out(), err);
+    return finish(code, op, err);
+  };
+  REQUIRE(save(good, nullptr) == PLAIT_OK);
+  const std::string state = rig->state();
+  std::filesystem::create_directory(root);
+  const auto revive = [&](int32_t code) {
+    for (const auto& entry : std::filesystem::directory_iterator(root)) {
+      std::filesystem::remove_all(entry.path());
+    }
+    std::filesystem::remove_all(out);
+    host::Bytes lines;  // each failed save leaves one
+    plait_context_log_drain(rig->context, 100, lines.out(), nullptr);
+    if (plait_engine_state(rig->engine) == PLAIT_ENGINE_LOST) rig = make();
+    if (code == PLAIT_OK && rig->state() != state) FAIL_CHECK("the state is another");
+  };
+  exhaust([&](plait_error** err) { return save(root, err); }, revive);
+  exhaust(
+      [&](plait_error** err) {
+        return plait_checkpoint_load(rig->engine, good.c_str(), 60000, nullptr, err);
+      },
+      revive);
+  exhaust([&](plait_error** err) {
+    host::Checkpoint checkpoint;
+    const void* data = nullptr;
+    int64_t bytes = 0;
+    int32_t code = plait_checkpoint_open(rig->context, good.c_str(), checkpoint.out(), err);
+    if (code == PLAIT_OK) {
+      code = plait_checkpoint_map(checkpoint, "final_norm.weight", PLAIT_KIND_PARAM, &data, &bytes,
+                                  err);
+    }
+    return code;
+  });
+  host::Checkpoint checkpoint;
+  REQUIRE(plait_checkpoint_open(rig->context, good.c_str(), checkpoint.out(), nullptr) == PLAIT_OK);
+  const std::vector<std::function<int32_t(plait_op**, plait_error**)>> operations = {
+      [&](plait_op** op, plait_error** err) {
+        return plait_checkpoint_verify(checkpoint, 1, op, err);
+      },
+      [&](plait_op** op, plait_error** err) {
+        return plait_checkpoint_convert(checkpoint, rig->config, root.c_str(), op, err);
+      },
+      [&](plait_op** op, plait_error** err) {
+        return plait_checkpoint_export_hf(checkpoint, nullptr, out.c_str(), op, err);
+      },
+  };
+  for (size_t i = 0; i < operations.size(); ++i) {
+    INFO("operation " << i);
+    exhaust(
+        [&](plait_error** err) {
+          host::Op op;
+          const int32_t code = operations[i](op.out(), err);
+          return finish(code, op, err);
+        },
+        revive);
+  }
 }
