@@ -340,7 +340,8 @@ TEST_CASE("A5: checkpoints are saved, loaded, read, verified and written anew", 
   const std::string root = folder.path("root"), good = folder.path("good");
   const std::string out = folder.path("out");
   const auto make = [] {
-    auto rig = std::make_unique<host::Rig>(R"({"model":{"layers":1,"hidden":8,"heads":2,"tied":true}})");
+    auto rig =
+        std::make_unique<host::Rig>(R"({"model":{"layers":1,"hidden":8,"heads":2,"tied":true}})");
     rig->good_step();
     return rig;
   };
