@@ -7,6 +7,8 @@ namespace Plait
     // Reads the members of a JSON object whose values are texts and numbers, which is what a line of the log is.
     internal sealed class FlatJson
     {
+        private static readonly char[] SpecialCharacters = { '"', '\\' };
+
         private readonly string text;
         private int at;
 
@@ -51,18 +53,32 @@ namespace Plait
         private string Text()
         {
             Expect('"');
-            int end = text.IndexOfAny(new[] { '"', '\\' }, at);
-            if (end < 0) throw Broken();
-            if (text[end] == '"') // no escapes, as nearly always
+            int end = Special();
+            if (text[end] == '"') return Take(end); // no escapes, as nearly always
+            var result = new StringBuilder(text.Length - at);
+            while (text[end] != '"')
             {
-                string plain = text.Substring(at, end - at);
-                at = end + 1;
-                return plain;
+                result.Append(text, at, end - at);
+                at = end;
+                result.Append(Escape());
+                end = Special();
             }
-            var result = new StringBuilder();
-            while (at < text.Length && text[at] != '"') result.Append(text[at] == '\\' ? Escape() : text[at++]);
-            Expect('"');
-            return result.ToString();
+            return result.Append(Take(end)).ToString();
+        }
+
+        private int Special()
+        {
+            int found = text.IndexOfAny(SpecialCharacters, at);
+            if (found < 0) throw Broken();
+            return found;
+        }
+
+        // The characters up to the quote at `end`, which is passed.
+        private string Take(int end)
+        {
+            string run = text.Substring(at, end - at);
+            at = end + 1;
+            return run;
         }
 
         private char Escape()

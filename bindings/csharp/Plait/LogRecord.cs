@@ -57,18 +57,23 @@ namespace Plait
         {
             switch (key)
             {
-                case "time": Time = Epoch.AddTicks((long)(Number(value) * TimeSpan.TicksPerSecond)); break;
+                case "time": Time = Epoch.AddTicks((long)(Real(value) * TimeSpan.TicksPerSecond)); break;
                 case "level": Level = LevelOf(value); break;
-                case "rank": Rank = (int)Number(value); break;
+                case "rank": Rank = (int)Integer(value); break;
                 case "subsystem": Subsystem = value; break;
                 case "message": Message = value; break;
-                case "dropped": Dropped = (long)Number(value); break;
+                case "dropped": Dropped = Integer(value); break;
             }
         }
 
-        private static double Number(string value)
+        private static double Real(string value)
         {
             return double.Parse(value, NumberStyles.Float, CultureInfo.InvariantCulture);
+        }
+
+        private static long Integer(string value)
+        {
+            return long.Parse(value, NumberStyles.AllowLeadingSign, CultureInfo.InvariantCulture);
         }
 
         private static LogLevel LevelOf(string name)
