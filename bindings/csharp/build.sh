@@ -46,7 +46,8 @@ fi
 
 # The shape of a NuGet package; `nuget pack` needs nothing more than this folder.
 nuget=$out/nuget
-if newer "$nuget/plait.nuspec" "$out/Plait.dll" "$out/libplait_csharp.so" "$source_dir/plait.nuspec.in"; then
+if newer "$nuget/plait.nuspec" "$out/Plait.dll" "$out/libplait_csharp.so" "$source_dir/plait.nuspec.in" \
+  "$source_dir/README.md"; then
   rm -rf "$nuget"
   mkdir -p "$nuget/lib/net472" "$nuget/runtimes/linux-x64/native"
   cp "$out/Plait.dll" "$out/Plait.xml" "$nuget/lib/net472/"

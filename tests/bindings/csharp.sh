@@ -2,10 +2,10 @@
 # The C# binding on Mono: builds it against an installed Plait, then the conformance list of every binding, the
 # sample, the program of the README and the NuGet-shaped folder. Prints TAP.
 #
-#   tests/bindings/csharp.sh            all that
-#   tests/bindings/csharp.sh FILTER     the conformance cases with FILTER in their names
-#   tests/bindings/csharp.sh --build    only builds
-#   tests/bindings/csharp.sh --abuse    a careless host: Abuse.cs
+#   csharp.sh            all that
+#   csharp.sh FILTER     the conformance cases with FILTER in their names
+#   csharp.sh build      only builds
+#   csharp.sh abuse      a careless host: tests/bindings/csharp/Abuse.cs
 set -u
 . "$(dirname "$0")/../support/tap.sh"
 . "$root/tests/support/hosts.sh"
@@ -27,10 +27,10 @@ build() {
 build >out 2>err
 judge $? "the binding, its tests and the sample build without a warning"
 [ $bad = 0 ] || exit 1
-[ "$filter" = --build ] && exit 0
+[ "$filter" = build ] && exit 0
 export MONO_PATH=$out
 
-if [ "$filter" = --abuse ]; then
+if [ "$filter" = abuse ]; then
   mono --debug "$out/abuse.exe" || bad=1
   exit $bad
 fi
