@@ -10,6 +10,7 @@ mkdir debs
 (cd debs && cpack --config "$build/CPackConfig.cmake") >out 2>err
 judge $? "cpack makes packages"
 library=$(readelf -d "$build/lib/libplait.so" | sed -n 's/.*SONAME.*\[libplait\.so\.\(.*\)\]/libplait\1/p')
+minor=${library#libplait} # 0.1; the next is another ABI
 names=("$library" libplait-dev plait)
 [ -e "$build/lib/libplait_mpi.so" ] && names+=(plait-mpi)
 for name in "${names[@]}"; do
@@ -40,14 +41,14 @@ dpkg_root --install debs/*.deb
 judge $? "dpkg installs them into an empty root"
 
 mkdir consumer
-cat >consumer/CMakeLists.txt <<'END'
+cat >consumer/CMakeLists.txt <<END
 cmake_minimum_required(VERSION 3.13)
 project(consumer C)
-find_package(plait 0.2 CONFIG QUIET)
+find_package(plait ${minor%.*}.$((${minor#*.} + 1)) CONFIG QUIET)
 if(plait_FOUND)
   message(FATAL_ERROR "another minor version is another ABI")
 endif()
-find_package(plait 0.1 CONFIG REQUIRED)
+find_package(plait $minor CONFIG REQUIRED)
 add_executable(train train.c)
 target_link_libraries(train PRIVATE plait::plait)
 END
@@ -56,7 +57,7 @@ try() { # PREFIX WHAT: the sample by pkg-config and by CMake, and the program
   local prefix=$1 what=$2
   PKG_CONFIG_PATH=$prefix/lib/pkgconfig cc -Wall -Wextra -Werror "$root/samples/train.c" -o train \
     $(PKG_CONFIG_PATH=$prefix/lib/pkgconfig pkg-config --cflags --libs plait) 2>err &&
-    readelf -d train | grep -q 'NEEDED.*libplait\.so\.0\.1' &&
+    readelf -d train | grep -qF "[libplait.so.$minor]" &&
     LD_LIBRARY_PATH=$prefix/lib ./train >out 2>err && grep -q '^step 100 ' out
   judge $? "samples/train.c by pkg-config: $what"
   rm -rf consumer/build
@@ -72,7 +73,7 @@ cmake --install "$build" --prefix "$work/one" >out 2>err && mv one two && ! grep
 judge $? "an installed prefix is moved; nothing in it knows its old place"
 try "$work/two" "from a moved prefix"
 cmake --install "$build" --prefix "$work/three" --component runtime >out 2>err &&
-  (cd three && find . ! -type d | sort | tr '\n' ' ') >out && grep -Eqx '\./lib/libplait\.so\.0\.1 \./lib/libplait\.so\.0\.1\.[0-9]+ ' out
+  (cd three && find . ! -type d | sort | tr '\n' ' ') >out && grep -Eqx "\./lib/libplait\.so\.$minor \./lib/libplait\.so\.$minor\.[0-9]+ " out
 judge $? "a component by itself"
 
 # A wheel, unpacked as an installer does it, needs nothing of the prefix that it was built against.
