@@ -225,6 +225,22 @@ func TestAMeetingEndsWithItsContext(t *testing.T) {
 	}
 }
 
+func TestAStoreThatDoesNotWaitIsAskedInTurns(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	group, asked, store := pair(t)[0].group, 0, newMemory()
+	store.get = func(context.Context, string) ([]byte, error) {
+		asked++
+		return nil, nil
+	}
+	ctx, cancel := context.WithCancel(background)
+	time.AfterFunc(50*time.Millisecond, cancel)
+	began := time.Now()
+	expect(t, group.JoinKV(ctx, store), plait.Aborted, "aborted")
+	if limit := 2 + int(time.Since(began)/time.Millisecond); asked > limit {
+		t.Errorf("asked %d times, at most %d was expected", asked, limit)
+	}
+}
+
 func TestAStopReachesBothProcesses(t *testing.T) {
 	both, store := pair(t), newMemory()
 	succeed(t, together(both, func(_ int, h *host) error { return h.group.JoinKV(background, store) }))

@@ -43,6 +43,11 @@ const (
 	hostPanicked = 2
 )
 
+// askAgain is the pause before the library asks once more for a key that is not there. A store that does not wait, or
+// whose context has ended, would else be asked without end, and other goroutines have no turn meanwhile: among them the
+// one that ends this join.
+const askAgain = time.Millisecond
+
 // joining is one JoinKV: what its callbacks need.
 type joining struct {
 	ctx     context.Context
@@ -98,7 +103,10 @@ func plait_go_get(user C.uintptr_t, key *C.char, milliseconds C.int64_t, reply *
 		return err
 	})
 	if code == 0 && len(value) > 0 {
-		code = C.int64_t(C.plait_reply_set(reply, first(value), C.int64_t(len(value)), nil))
+		return C.int64_t(C.plait_reply_set(reply, first(value), C.int64_t(len(value)), nil))
+	}
+	if code == 0 {
+		time.Sleep(askAgain)
 	}
 	return code
 }
