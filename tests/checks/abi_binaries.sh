@@ -12,7 +12,7 @@ ln -s "$soname" lib/libplait.so
 on_library() { LD_BIND_NOW=1 LD_LIBRARY_PATH=$work/lib timeout -k 5 60 "$@"; }
 
 old=0
-for release in "$goldens"/*/; do
+for release in "$goldens"/*; do
   readelf -dW "$release/smoke" 2>/dev/null | grep -q "NEEDED.*\[$soname\]" || continue
   old=$((old + 1)) name=$(basename "$release")
   nm -D --undefined-only "$release/smoke" | sed -n 's/.* \(plait_[a-z0-9_]*\)@.*/\1/p' | sort >called
