@@ -20,6 +20,7 @@ Kernels cpu_kernels() {
   kernels.cross_entropy.insert(kernels.cross_entropy.begin(), &vector_cross_entropy());
   kernels.adamw.insert(kernels.adamw.begin(), &vector_adamw());
   kernels.span.insert(kernels.span.begin(), &vector_span());
+  kernels.normal.insert(kernels.normal.begin(), &vector_normal());
   return kernels;
 }
 

@@ -44,6 +44,19 @@ HWY_INLINE void philox_round(PhiloxLanes& lanes, BlockVector k0, BlockVector k1)
   lanes.c[3] = a;
 }
 
+/// All ten rounds of several vectors at once.
+template <class... Lanes>
+HWY_INLINE void philox_rounds(PhiloxKey key, Lanes&... lanes) {
+  const BlockTag blocks;
+  uint32_t k0 = key.low, k1 = key.high;
+  for (int round = 0; round < 10; ++round) {
+    const BlockVector v0 = hn::Set(blocks, uint64_t{k0}), v1 = hn::Set(blocks, uint64_t{k1});
+    (philox_round(lanes, v0, v1), ...);
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+}
+
 /// The words of all lanes in order of elements: those of the first half of the blocks in `low`.
 /// Lane 2i holds block i, lane 2i + 1 block lanes/2 + i.
 HWY_INLINE void order_words(const PhiloxLanes& lanes, WordVector& low, WordVector& high) {
@@ -73,14 +86,7 @@ HWY_INLINE void philox_words(PhiloxKey key, uint64_t first, uint64_t sample, Wor
   y.c[1] = hn::ShiftRight<32>(y.c[0]);
   x.c[2] = y.c[2] = g0;
   x.c[3] = y.c[3] = g1;
-  uint32_t k0 = key.low, k1 = key.high;
-  for (int round = 0; round < 10; ++round) {
-    const BlockVector v0 = hn::Set(blocks, uint64_t{k0}), v1 = hn::Set(blocks, uint64_t{k1});
-    philox_round(x, v0, v1);
-    philox_round(y, v0, v1);
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
-  }
+  philox_rounds(key, x, y);
   order_words(x, out[0], out[1]);
   order_words(y, out[2], out[3]);
 }

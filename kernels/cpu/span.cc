@@ -30,12 +30,18 @@ void convert_part(const TensorView& from, const TensorView& to, int64_t first, i
   });
 }
 
-void add_part(const TensorView& from, const TensorView& to, int64_t first, int64_t last) {
+template <class T>
+void add_elements(const T* x, T* sum, int64_t count) {
   const FloatTag d;
-  const float* x = from.as<float>() + first;
-  float* sum = to.as<float>() + first;
-  for_vectors(d, last - first, [&](int64_t i, auto lanes) PLAIT_VECTOR_LAMBDA {
+  for_vectors(d, count, [&](int64_t i, auto lanes) PLAIT_VECTOR_LAMBDA {
     store(d, hn::Add(load(d, sum + i, lanes), load(d, x + i, lanes)), sum + i, lanes);
+  });
+}
+
+void add_part(const TensorView& from, const TensorView& to, int64_t first, int64_t last) {
+  visit_storage(to.dtype, [&](auto t) {
+    using T = typename decltype(t)::type;
+    add_elements(from.as<const T>() + first, to.as<T>() + first, last - first);
   });
 }
 

@@ -7,6 +7,7 @@
 #include "kernels/ops/adamw.h"
 #include "kernels/ops/cross_entropy.h"
 #include "kernels/ops/embedding.h"
+#include "kernels/ops/normal.h"
 #include "kernels/ops/residual_norm.h"
 #include "kernels/ops/rotary.h"
 #include "kernels/ops/span.h"
@@ -21,6 +22,7 @@ const EmbeddingKernel& vector_embedding();
 const CrossEntropyKernel& vector_cross_entropy();
 const AdamWKernel& vector_adamw();
 const SpanKernel& vector_span();
+const NormalKernel& vector_normal();
 
 constexpr bool is_vector_storage(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;

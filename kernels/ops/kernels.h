@@ -15,6 +15,7 @@ class EmbeddingKernel;
 class CrossEntropyKernel;
 class AdamWKernel;
 class SpanKernel;
+class NormalKernel;
 
 /// Pointers to objects of static storage duration.
 struct Kernels {
@@ -27,6 +28,7 @@ struct Kernels {
   std::vector<const CrossEntropyKernel*> cross_entropy;
   std::vector<const AdamWKernel*> adamw;
   std::vector<const SpanKernel*> span;
+  std::vector<const NormalKernel*> normal;
 };
 
 }  // namespace plait

@@ -7,6 +7,7 @@
 #include "kernels/ops/cross_entropy.h"
 #include "kernels/ops/embedding.h"
 #include "kernels/ops/kernels.h"
+#include "kernels/ops/normal.h"
 #include "kernels/ops/residual_norm.h"
 #include "kernels/ops/rotary.h"
 #include "kernels/ops/span.h"
@@ -50,6 +51,9 @@ std::vector<std::pair<std::string, std::string>> chosen_kernels(const OpContext&
   lines.emplace_back("cross_entropy", first_name(kernels.cross_entropy, single));
   lines.emplace_back("adamw", first_name(kernels.adamw, single));
   lines.emplace_back("span", first_name(kernels.span, single));
+  lines.emplace_back("normal", first_name(kernels.normal, [&](const auto& kernel) {
+                       return kernel.supports(isa);
+                     }));
   return lines;
 }
 

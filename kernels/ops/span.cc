@@ -38,10 +38,10 @@ void add_span(OpContext& context, TensorView from, TensorView to) {
   check.require(from.shape.dims() == 1 && to.shape == from.shape, "spans are flat and of one size");
   context.check_aborted();
   if (from.shape[0] == 0) return;
-  check.tensor("from", from, DType::kFloat32, from.shape);
-  check.tensor("to", to, DType::kFloat32, from.shape);
+  check.floating("from", from, 1);
+  check.tensor("to", to, from.dtype, from.shape);
   check.same_or_disjoint(from, to, "the spans overlap in part");
-  const SpanKernel& kernel = span_kernel(kOp, context, DType::kFloat32, DType::kFloat32);
+  const SpanKernel& kernel = span_kernel(kOp, context, from.dtype, from.dtype);
   if (!context.is_measuring()) kernel.add(context, from, to);
 }
 

@@ -12,7 +12,7 @@ class SpanKernel {
   virtual bool supports(DType dtype, IsaLevel isa) const = 0;
   /// to ← from; any pair of float32, bfloat16, float16.
   virtual void convert(OpContext& context, TensorView from, TensorView to) const = 0;
-  /// to ← to + from, both float32.
+  /// to ← to + from, of one dtype, added in fp32 and rounded once.
   virtual void add(OpContext& context, TensorView from, TensorView to) const = 0;
   /// Σ x² of a float32 span in fp64, the same bits everywhere: in each block of 4096 elements lane
   /// l of 8 adds elements l, l + 8, … in turn, the block is ((0+1)+(2+3))+((4+5)+(6+7)) of the

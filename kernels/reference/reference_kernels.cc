@@ -13,7 +13,8 @@ Kernels reference_kernels() {
           .embedding = {&reference_embedding()},
           .cross_entropy = {&reference_cross_entropy()},
           .adamw = {&reference_adamw()},
-          .span = {&reference_span()}};
+          .span = {&reference_span()},
+          .normal = {&reference_normal()}};
 }
 
 }  // namespace plait

@@ -14,5 +14,6 @@ const EmbeddingKernel& reference_embedding();
 const CrossEntropyKernel& reference_cross_entropy();
 const AdamWKernel& reference_adamw();
 const SpanKernel& reference_span();
+const NormalKernel& reference_normal();
 
 }  // namespace plait

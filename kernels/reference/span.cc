@@ -32,7 +32,13 @@ class ReferenceSpan : public SpanKernel {
   }
 
   void add(OpContext&, TensorView from, TensorView to) const override {
-    for (int64_t i = 0; i < from.elements(); ++i) to.as<float>()[i] += from.as<float>()[i];
+    visit_dtype(to.dtype, [&](auto t) {
+      using T = typename decltype(t)::type;
+      for (int64_t i = 0; i < from.elements(); ++i) {
+        T* sum = to.as<T>() + i;
+        *sum = from_float<T>(to_float(*sum) + to_float(from.as<T>()[i]));
+      }
+    });
   }
 
   double sum_squares(OpContext&, TensorView span, double* block_sums) const override {

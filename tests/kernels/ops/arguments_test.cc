@@ -152,7 +152,7 @@ TEST_CASE("the report names an implementation for each op", "[arguments]") {
                    {"output", {4, 9, DType::kBFloat16, 2}}};
   needs.attention = {1, 2, 1, 1, 4};
   const auto lines = chosen_kernels(context, needs);
-  CHECK(lines.size() == 9);
+  CHECK(lines.size() == 10);
   for (const auto& [op, name] : lines) CHECK(name == "reference");
   CHECK(lines[2].first == "linear/output");
   Kernels empty;

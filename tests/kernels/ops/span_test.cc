@@ -58,11 +58,14 @@ TEST_CASE("spans convert between all dtypes and add", "[span]") {
       CHECK(target.same_bits(source.cast(to)));
     }
   }
-  const HostTensor a = random_tensor(DType::kFloat32, {77}, 1);
-  const HostTensor b = random_tensor(DType::kFloat32, {77}, 2);
-  const HostTensor sum = b.copy();
-  reference_runner().run([&](OpContext& context) { add_span(context, a.view(), sum.view()); });
-  for (int64_t i = 0; i < 77; ++i) {
-    CHECK(sum.at(i) == static_cast<float>(a.at(i)) + static_cast<float>(b.at(i)));
+  for (const DType dtype : dtypes) {
+    const HostTensor a = random_tensor(dtype, {77}, 1), b = random_tensor(dtype, {77}, 2);
+    const HostTensor sum = b.copy();
+    reference_runner().run([&](OpContext& context) { add_span(context, a.view(), sum.view()); });
+    HostTensor want(DType::kFloat32, {77});
+    for (int64_t i = 0; i < 77; ++i) {
+      want.set(i, static_cast<float>(a.at(i)) + static_cast<float>(b.at(i)));
+    }
+    CHECK(sum.same_bits(want.cast(dtype)));
   }
 }

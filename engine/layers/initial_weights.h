@@ -3,15 +3,13 @@
 #pragma once
 
 #include "engine/layers/parameter.h"
+#include "kernels/ops/context.h"
 
 namespace plait {
 
 /// Fills out [count] float32 with elements [first, first + count) of the unit's flat buffer, which
-/// may begin and end inside parameters; padding is zero.
-void fill_initial_weights(const Unit& unit, uint64_t seed, ThreadPool& pool, int64_t first,
+/// may begin and end inside parameters; padding is zero. On the rank's thread.
+void fill_initial_weights(OpContext& context, const Unit& unit, uint64_t seed, int64_t first,
                           int64_t count, float* out);
-
-/// All of the unit: master [unit elements].
-void fill_initial_weights(const Unit& unit, uint64_t seed, ThreadPool& pool, float* master);
 
 }  // namespace plait
