@@ -13,6 +13,7 @@ mkdir -p "${1:-$here/../../build/hosts/java}"
 out=$(cd "${1:-$here/../../build/hosts/java}" && pwd)
 sources=$here/src/main/java
 internal=$out/generated/dev/plait/internal
+pkg-config --print-errors --exists plait # says where it has looked
 headers=$(pkg-config --variable=includedir plait)
 library=$(pkg-config --variable=libdir plait)/libplait.so
 jdk=$(dirname "$(dirname "$(readlink -f "$(command -v javac)")")")
@@ -56,5 +57,6 @@ fi
 if [ $docs = 1 ]; then
   # shellcheck disable=SC2046
   javadoc -quiet --release 17 -encoding UTF-8 -docencoding UTF-8 -Xdoclint:all -d "$out/docs" \
-    --source-path "$sources:$out/generated" "$sources/module-info.java" $(find "$sources/dev/plait" -maxdepth 1 -name '*.java')
+    --source-path "$sources:$out/generated" "$sources/module-info.java" \
+    $(find "$sources/dev/plait" -maxdepth 1 -name '*.java')
 fi

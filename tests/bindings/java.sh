@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The Java binding on the installed library: the conformance list under -Xcheck:jni, the samples beside
 # those of C, the ways in which the jar is loaded. `java.sh abuse` runs tests/bindings/java/Abuse.java
-# alone. Prints TAP.
+# alone, `java.sh build` only builds. Prints TAP.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../support/tap.sh"
 . "$here/../support/hosts.sh"
@@ -33,6 +33,7 @@ build_tests() {
 build_tests >out 2>err
 judge $? "tests and samples are compiled"
 [ $bad = 0 ] || exit 1
+[ "${1:-}" = build ] && exit 0
 
 # The loader finds nothing but what the jar carries. The heap is resident from the start, so that what
 # resident memory grows by is native; names of files are UTF-8 whatever the locale.
@@ -56,6 +57,8 @@ run_java() { # CLASS ARGUMENT…
 
 if [ "${1:-}" = abuse ]; then
   run_java Abuse
+  grep -q 'engine was never closed' err
+  judge $? "what was dropped is reported"
   exit $bad
 fi
 
@@ -111,6 +114,11 @@ mkdir cards
 "${jvm[@]}" -cp "$class_path" Pair tensor.json "$text" 0 cards --steps 10 >out 2>err &&
   wait $! && [ "$(wc -w <in_c)" = 10 ] && cmp in_c out 2>>err && cmp in_c out.1 2>>err
 judge $? "two processes that exchange cards train as C does in one"
+
+sed -n '/^    import dev.plait/,/^    }$/s/^    //p' "$root/bindings/java/README.md" >Loop.java
+java -cp "$out/plait.jar" Loop.java >out 2>err && [ "$(grep -c '^step .* loss ' out)" = 5 ] &&
+  sort -c -k4,4gr out 2>>err
+judge $? "the loop of the README trains"
 
 cp -r "$out/jar" thin && rm -r thin/dev/plait/internal/linux-*
 java -Djava.library.path="$(dirname "$(find "$out/jar" -name libplait_java.so)")" \

@@ -10,12 +10,19 @@ import dev.plait.internal.Utf8;
 public class PlaitException extends RuntimeException {
   private static final long serialVersionUID = 1;
 
+  /** One of {@link Code}. */
   private final int code;
+  /** Where it began. */
   private final int rank;
+  /** What it left behind. */
   private final Disposition disposition;
+  /** What a callback returned. */
   private final long hostCode;
+  /** What went wrong, for programs. */
   private final String word;
+  /** The part that failed. */
   private final String subsystem;
+  /** Fields of the message as JSON. */
   private final String details;
 
   private PlaitException(Parts parts) {
