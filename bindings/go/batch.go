@@ -51,7 +51,7 @@ func (b *Batch) Set(name string, rows, columns int, values []int32) error {
 		return err
 	}
 	return b.call(func(p unsafe.Pointer, fail **C.plait_error) C.int32_t {
-		return C.plait_batch_set((*C.plait_batch)(p), tensor, (*C.int32_t)(first(values)), C.int64_t(rows),
+		return C.plait_batch_set((*C.plait_batch)(p), tensor, first(values), C.int64_t(rows),
 			C.int64_t(columns), fail)
 	})
 }

@@ -205,6 +205,13 @@ var kindWords = map[plait.Kind]string{plait.Param: "param", plait.Master: "maste
 
 // The list of entries as Go sees it has the hash of the list that the program plait prints.
 func TestEntriesOfALargeManifestAreThoseOfC(t *testing.T) {
+	program, err := exec.LookPath("plait")
+	if given := os.Getenv("PLAIT"); given != "" {
+		program, err = given, nil
+	}
+	if err != nil {
+		t.Skip("the program plait is not installed, and PLAIT does not name it")
+	}
 	h, root := openFor(t, tiny), rootFor(t)
 	long := strings.Repeat("long 🐈 ", 6490) // all of them just below what properties may take together
 	for i := 0; i < 16; i++ {
@@ -227,8 +234,7 @@ func TestEntriesOfALargeManifestAreThoseOfC(t *testing.T) {
 				uint64(entry.Digest))
 		}
 	}
-	prefix := strings.TrimSpace(string(must(exec.Command("pkg-config", "--variable=prefix", "plait").Output())))
-	printed := must(exec.Command(filepath.Join(prefix, "bin", "plait"), "inspect", "--json", root).Output())
+	printed := must(exec.Command(program, "inspect", "--json", root).Output())
 	for _, line := range bytes.Split(printed, []byte("\n")) {
 		var entry struct {
 			Name, Kind, Digest string

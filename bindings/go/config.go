@@ -68,7 +68,7 @@ func (c *Config) Get(key string) (string, error) {
 // Load merges a JSON object; nested objects and dotted keys mean the same. All of it is taken or, on an error, none.
 func (c *Config) Load(json []byte) error {
 	return c.call(func(p unsafe.Pointer, fail **C.plait_error) C.int32_t {
-		return C.plait_config_load((*C.plait_config)(p), first(json), C.int64_t(len(json)), fail)
+		return C.plait_config_load((*C.plait_config)(p), unsafe.Pointer(&some(json)[0]), C.int64_t(len(json)), fail)
 	})
 }
 

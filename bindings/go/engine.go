@@ -136,8 +136,8 @@ func (e *Engine) Evaluate(ctx context.Context, batch *Batch) (Metrics, error) {
 // is ignored.
 func (e *Engine) Score(ctx context.Context, batch *Batch, losses []float32) error {
 	return e.stoppable(ctx, batch.ref(), func(p, q unsafe.Pointer, fail **C.plait_error) C.int32_t {
-		return C.plait_engine_score((*C.plait_engine)(p), (*C.plait_batch)(q), noLimit, first(losses),
-			C.int64_t(4*len(losses)), fail)
+		return C.plait_engine_score((*C.plait_engine)(p), (*C.plait_batch)(q), noLimit,
+			unsafe.Pointer(&some(raw(losses))[0]), C.int64_t(4*len(losses)), fail)
 	})
 }
 
@@ -146,7 +146,7 @@ func (e *Engine) Score(ctx context.Context, batch *Batch, losses []float32) erro
 func (e *Engine) Generate(ctx context.Context, prompt []int32, maxTokens int) ([]int32, error) {
 	var out *C.plait_bytes
 	err := e.stoppable(ctx, nil, func(p, _ unsafe.Pointer, fail **C.plait_error) C.int32_t {
-		return C.plait_engine_generate((*C.plait_engine)(p), (*C.int32_t)(first(prompt)), C.int64_t(len(prompt)),
+		return C.plait_engine_generate((*C.plait_engine)(p), first(prompt), C.int64_t(len(prompt)),
 			C.int64_t(maxTokens), noLimit, &out, fail)
 	})
 	if err != nil {

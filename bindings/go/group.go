@@ -48,7 +48,7 @@ func (g *Group) Card() ([]byte, error) {
 // AddCard adds the card of one process, in any order; the own one is allowed.
 func (g *Group) AddCard(card []byte) error {
 	return g.call(func(p unsafe.Pointer, fail **C.plait_error) C.int32_t {
-		return C.plait_group_add_card((*C.plait_group)(p), first(card), C.int64_t(len(card)), fail)
+		return C.plait_group_add_card((*C.plait_group)(p), unsafe.Pointer(&some(card)[0]), C.int64_t(len(card)), fail)
 	})
 }
 

@@ -114,12 +114,29 @@ func take[T byte | int32](answer *C.plait_bytes) []T {
 	return values
 }
 
-// first is where the memory of a slice begins, nil when it is empty. C reads or writes it during one call alone.
-func first[T any](values []T) unsafe.Pointer {
+// first is where the memory of ids begins, nil when there are none. C reads it during one call alone.
+func first(ids []int32) *C.int32_t {
+	if len(ids) == 0 {
+		return nil
+	}
+	return (*C.int32_t)(unsafe.Pointer(&ids[0]))
+}
+
+// some is data, or one byte where it is empty. What goes to C as void* is written &some(data)[0]: of that cgo checks
+// the bytes alone, and not all of the object that they are a part of, which may hold pointers.
+func some(data []byte) []byte {
+	if len(data) == 0 {
+		return make([]byte, 1)
+	}
+	return data
+}
+
+// raw is the memory of values.
+func raw(values []float32) []byte {
 	if len(values) == 0 {
 		return nil
 	}
-	return unsafe.Pointer(&values[0])
+	return unsafe.Slice((*byte)(unsafe.Pointer(&values[0])), 4*len(values))
 }
 
 // text is a name as C wants it. The copy is memory of Go without pointers, which C reads during one call alone.

@@ -103,7 +103,7 @@ func plait_go_get(user C.uintptr_t, key *C.char, milliseconds C.int64_t, reply *
 		return err
 	})
 	if code == 0 && len(value) > 0 {
-		return C.int64_t(C.plait_reply_set(reply, first(value), C.int64_t(len(value)), nil))
+		return C.int64_t(C.plait_reply_set(reply, unsafe.Pointer(&value[0]), C.int64_t(len(value)), nil))
 	}
 	if code == 0 {
 		time.Sleep(askAgain)

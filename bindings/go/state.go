@@ -107,46 +107,48 @@ func (e *Engine) Tensors() ([]Entry, error) {
 // ReadTensor copies a whole tensor, row-major and converted to float32, into values, which has as many elements. An
 // empty values only takes part in the call.
 func (e *Engine) ReadTensor(ctx context.Context, name string, kind Kind, values []float32) error {
-	return e.readTensor(ctx, name, kind, Float32, first(values), 4*len(values))
+	return e.readTensor(ctx, name, kind, Float32, raw(values))
 }
 
 // ReadTensorBytes is ReadTensor for any type of element; data has exactly the bytes that the tensor takes.
 func (e *Engine) ReadTensorBytes(ctx context.Context, name string, kind Kind, dtype DType, data []byte) error {
-	return e.readTensor(ctx, name, kind, dtype, first(data), len(data))
+	return e.readTensor(ctx, name, kind, dtype, data)
 }
 
-func (e *Engine) readTensor(ctx context.Context, name string, kind Kind, dtype DType, data unsafe.Pointer,
-	bytes int) error {
+func (e *Engine) readTensor(ctx context.Context, name string, kind Kind, dtype DType, data []byte) error {
 	tensor, err := text(name)
 	if err != nil {
 		return err
 	}
 	return e.limited(ctx, nil, func(p, _ unsafe.Pointer, ms C.int64_t, fail **C.plait_error) C.int32_t {
-		return C.plait_engine_tensor_read((*C.plait_engine)(p), tensor, C.int32_t(kind), C.int32_t(dtype), ms, data,
-			C.int64_t(bytes), fail)
+		if len(data) == 0 {
+			return C.plait_engine_tensor_read((*C.plait_engine)(p), tensor, C.int32_t(kind), C.int32_t(dtype), ms, nil, 0,
+				fail)
+		}
+		return C.plait_engine_tensor_read((*C.plait_engine)(p), tensor, C.int32_t(kind), C.int32_t(dtype), ms,
+			unsafe.Pointer(&data[0]), C.int64_t(len(data)), fail)
 	})
 }
 
 // WriteTensor replaces a whole tensor. The values of the process of rank 0 count. Param and Master stay consistent
 // with each other.
 func (e *Engine) WriteTensor(ctx context.Context, name string, kind Kind, values []float32) error {
-	return e.writeTensor(ctx, name, kind, Float32, first(values), 4*len(values))
+	return e.writeTensor(ctx, name, kind, Float32, raw(values))
 }
 
 // WriteTensorBytes is WriteTensor for any type of element.
 func (e *Engine) WriteTensorBytes(ctx context.Context, name string, kind Kind, dtype DType, data []byte) error {
-	return e.writeTensor(ctx, name, kind, dtype, first(data), len(data))
+	return e.writeTensor(ctx, name, kind, dtype, data)
 }
 
-func (e *Engine) writeTensor(ctx context.Context, name string, kind Kind, dtype DType, data unsafe.Pointer,
-	bytes int) error {
+func (e *Engine) writeTensor(ctx context.Context, name string, kind Kind, dtype DType, data []byte) error {
 	tensor, err := text(name)
 	if err != nil {
 		return err
 	}
 	return e.limited(ctx, nil, func(p, _ unsafe.Pointer, ms C.int64_t, fail **C.plait_error) C.int32_t {
-		return C.plait_engine_tensor_write((*C.plait_engine)(p), tensor, C.int32_t(kind), C.int32_t(dtype), data,
-			C.int64_t(bytes), ms, fail)
+		return C.plait_engine_tensor_write((*C.plait_engine)(p), tensor, C.int32_t(kind), C.int32_t(dtype),
+			unsafe.Pointer(&some(data)[0]), C.int64_t(len(data)), ms, fail)
 	})
 }
 

@@ -44,7 +44,7 @@ func (t *Tokenizer) VocabSize() int {
 func (t *Tokenizer) Encode(text []byte) ([]int32, error) {
 	var out *C.plait_bytes
 	err := t.call(func(p unsafe.Pointer, fail **C.plait_error) C.int32_t {
-		return C.plait_tokenizer_encode((*C.plait_tokenizer)(p), first(text), C.int64_t(len(text)), &out, fail)
+		return C.plait_tokenizer_encode((*C.plait_tokenizer)(p), unsafe.Pointer(&some(text)[0]), C.int64_t(len(text)), &out, fail)
 	})
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (t *Tokenizer) Encode(text []byte) ([]int32, error) {
 // Decode gives the text of ids; it may end in half a character.
 func (t *Tokenizer) Decode(tokens []int32) ([]byte, error) {
 	return t.bytes(func(p unsafe.Pointer, out **C.plait_bytes, fail **C.plait_error) C.int32_t {
-		return C.plait_tokenizer_decode((*C.plait_tokenizer)(p), (*C.int32_t)(first(tokens)), C.int64_t(len(tokens)),
+		return C.plait_tokenizer_decode((*C.plait_tokenizer)(p), first(tokens), C.int64_t(len(tokens)),
 			out, fail)
 	})
 }

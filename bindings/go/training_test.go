@@ -57,6 +57,41 @@ func TestSetCopies(t *testing.T) {
 	expect(t, err, plait.InvalidArgument, "argument")
 }
 
+// Slices may be parts of objects that hold pointers: what C gets is the slice.
+func TestPartsOfObjectsWithPointersGoToC(t *testing.T) {
+	type mixed struct {
+		next   *mixed
+		bytes  [1 << 15]byte
+		floats [rows * sequence]float32
+		ids    [rows * (sequence + 1)]int32
+	}
+	h, m := openFor(t, tiny), &mixed{next: &mixed{}}
+	check(h.config.Load(m.bytes[:copy(m.bytes[:], tiny)]))
+	copy(m.ids[:], tokens(0, rows, sequence+1))
+	check(h.batch.Set("tokens", rows, sequence+1, m.ids[:]))
+	must(h.engine.Step(background, h.batch))
+	check(h.engine.Score(background, h.batch, m.floats[:]))
+	must(h.engine.Generate(background, m.ids[:3], 2))
+	name := must(h.engine.Tensors())[0]
+	data := m.bytes[:4*name.Elements]
+	check(h.engine.ReadTensorBytes(background, name.Name, name.Kind, plait.Float32, data))
+	check(h.engine.WriteTensorBytes(background, name.Name, name.Kind, plait.Float32, data))
+	check(h.engine.ReadTensor(background, name.Name, name.Kind, nil))
+	tokenizer := must(h.context.OpenTokenizer("byte", ""))
+	defer tokenizer.Close()
+	if ids := must(tokenizer.Encode(m.bytes[:9])); len(ids) != 9 || len(must(tokenizer.Decode(m.ids[:3]))) != 3 {
+		t.Errorf("%v", ids)
+	}
+	if ids := must(tokenizer.Encode(nil)); len(ids) != 0 {
+		t.Errorf("%v of no text", ids)
+	}
+	expect(t, h.group.AddCard(m.bytes[:10]), plait.InvalidArgument, "argument")
+	_, _, _, echoed, err := plait.Echo(1, 1, "", m.bytes[:100])
+	if check(err); len(echoed) != 100 {
+		t.Errorf("%d bytes came back", len(echoed))
+	}
+}
+
 func TestMetrics(t *testing.T) {
 	h := openFor(t, tiny)
 	h.step(0)

@@ -3,8 +3,8 @@
 # conformance list with every check of pointers and a collection at every turn, and the samples beside those of C.
 # Prints TAP.
 #
-#   go.sh [PATTERN]     PATTERN: the tests of the package whose names match, alone
-#   go.sh abuse         the careless host of tests/bindings/go/abuse alone
+#   go.sh [--build | PATTERN]    --build stops before the tests; PATTERN: the tests of the package that match, alone
+#   go.sh abuse                  the careless host of tests/bindings/go/abuse alone
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../support/tap.sh"
 . "$here/../support/hosts.sh"
@@ -26,8 +26,8 @@ run_tests() { # PROGRAM FOLDER ARGUMENT…
   local code=$?
   awk -v number="$number" '
     /^=== RUN / { text = ""; next }
-    /^--- / { print ($2 == "FAIL:" ? "not ok " : "ok ") ++number " - " $3
-              if ($2 == "FAIL:") printf "%s", text
+    /^--- / { print ($2 == "PASS:" ? "ok " : "not ok ") ++number " - " $3
+              if ($2 != "PASS:") printf "%s", text
               text = ""; next }
     { text = text "# " $0 "\n" }' log | tee results
   number=$((number + $(grep -cE '^(not )?ok ' results)))
@@ -45,9 +45,17 @@ if [ "${1:-}" = abuse ]; then
   exit $bad
 fi
 
-at "$root/bindings/go" go vet ./... >out 2>err && at "$root/bindings/go" go test -c -o "$out/plait.test" . >out 2>err
-judge $? "the binding and its tests build, and vet has nothing to say"
+sample=$root/samples/host/go
+build() {
+  at "$root/bindings/go" go vet ./... && at "$root/bindings/go" go test -c -o "$out/plait.test" . &&
+    at "$sample" go vet ./... && at "$sample" go build -o "$out" ./train ./pair &&
+    at "$sample" go test -c -o "$out/run.test" ./run &&
+    cc -O1 -o "$out/c.train" "$root/samples/host/c/train.c" $(pkg-config --cflags --libs plait)
+}
+build >out 2>err
+judge $? "the binding, its tests and the samples build, and vet has nothing to say"
 [ $bad = 0 ] || exit 1
+[ "${1:-}" = --build ] && exit 0
 if [ -n "${1:-}" ]; then
   run_tests "$out/plait.test" "$root/bindings/go" -test.run "$1"
   exit $bad
@@ -55,13 +63,6 @@ fi
 at "$root" gofmt -l bindings/go samples/host/go tests/bindings/go >out 2>err && [ ! -s out ]
 judge $? "gofmt has nothing to say"
 run_tests "$out/plait.test" "$root/bindings/go"
-
-sample=$root/samples/host/go
-at "$sample" go vet ./... >out 2>err && at "$sample" go build -o "$out" ./train ./pair >out 2>err &&
-  at "$sample" go test -c -o "$out/run.test" ./run >out 2>err &&
-  cc -O1 -o "$out/c.train" "$root/samples/host/c/train.c" $(pkg-config --cflags --libs plait) >out 2>err
-judge $? "the samples build, and vet has nothing to say"
-[ $bad = 0 ] || exit 1
 run_tests "$out/run.test" "$sample/run"
 
 write_config() { # LAYOUT
