@@ -1,8 +1,9 @@
 /* What a C host sees, for the tests of the Java binding to compare with.
  *
  *   reference entries PATH   count and hash of the entries of a checkpoint
- *   reference tensors PATH   count and hash of the bytes of its tensors, in the order of the entries
- *   reference format         %.17g of each number on stdin, given as its bits in hexadecimal */
+ *   reference tensors PATH   count and hash of the bytes of its tensors, in the order of the
+ * entries reference format         %.17g of each number on stdin, given as its bits in hexadecimal
+ */
 #include <inttypes.h>
 #include <plait/plait.h>
 #include <stdio.h>
@@ -54,8 +55,9 @@ static int add_tensor(plait_checkpoint* checkpoint, const plait_entry_info* info
                       plait_error** error) {
   const void* data = NULL;
   int64_t bytes = 0;
-  if (failed(plait_checkpoint_map(checkpoint, info->name, (int32_t)info->kind, &data, &bytes, error),
-             error))
+  if (failed(
+          plait_checkpoint_map(checkpoint, info->name, (int32_t)info->kind, &data, &bytes, error),
+          error))
     return 1;
   add(data, bytes);
   return 0;
