@@ -208,6 +208,7 @@ void Communicator::combine(const Call& call, int64_t bytes, size_t copies) {
   if (call.is_maximum) {
     ordered_maximum(in, pool_);
   } else {
+    in.order = order_;
     ordered_sum(in, pool_);
   }
 }

@@ -61,12 +61,13 @@ const char* collective_name(CollectiveKind kind) {
 }
 
 Communicator::Communicator(Endpoint& endpoint, std::string name, uint32_t id,
-                           std::vector<int64_t> ranks, ThreadPool* pool)
+                           std::vector<int64_t> ranks, ThreadPool* pool, SumOrder order)
     : endpoint_(endpoint),
       name_(std::move(name)),
       id_(id),
       ranks_(std::move(ranks)),
       pool_(pool),
+      order_(order),
       peers_(ranks_.size()),
       parts_(ranks_.size()),
       targets_(ranks_.size()) {

@@ -7,9 +7,9 @@
 // deadline and then throws. Nothing is allocated in a call.
 //
 // Sums: ((x0 + x1) + x2) + … by ascending index in the group, in fp32, rounded once to the buffer's
-// dtype; each element is summed by one member and copied to the others, so all hold the same bits,
-// and threads and processes give the same bits. dtypes: float32, bfloat16, float16. A group of one
-// makes every call a no-op (or a copy).
+// dtype, or the tree of ordered_sum.h; each element is summed by one member and copied to the
+// others, so all hold the same bits, and threads and processes give the same bits. dtypes: float32,
+// bfloat16, float16. A group of one makes every call a no-op (or a copy).
 //
 // Within a process nothing is copied on the way: peers read a member's buffers in place, and write
 // sums into the buffer of an all-reduce, until its call ends. After a call that threw they may
@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/comm/ordered_sum.h"
 #include "kernels/base/tensor.h"
 #include "kernels/device/thread_pool.h"
 
@@ -72,8 +73,9 @@ class Communicator {
   /// coordinate, the endpoint's own among them; `name` ("tensor", "data", …) and `id` are the same
   /// on all members and `id` differs from that of every other group of the rank. `pool` may be
   /// null.
+  /// `order` is that of all sums; a tree needs a power of two of members.
   Communicator(Endpoint& endpoint, std::string name, uint32_t id, std::vector<int64_t> ranks,
-               ThreadPool* pool);
+               ThreadPool* pool, SumOrder order = SumOrder::kAscending);
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -203,6 +205,7 @@ class Communicator {
   std::vector<int64_t> ranks_;
   int64_t index_ = 0;
   ThreadPool* pool_;
+  SumOrder order_;
   uint64_t sequence_ = 0;
   Counts counts_[kCollectiveKinds];
   std::vector<Peer> peers_;         // by index

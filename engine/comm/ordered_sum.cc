@@ -90,6 +90,25 @@ void combine_block(const OrderedParts& in, int64_t first, int64_t count, float* 
   }
 }
 
+/// values[i] ← the tree over `members` parts from `member` on, rounded to the dtype.
+template <class T>
+void sum_tree(const OrderedParts& in, int64_t first, int64_t count, int64_t member, int64_t members,
+              float* values) {
+  if (members == 1) {
+    const T* part = reinterpret_cast<const T*>(in.parts[member]) + first;
+    for (int64_t i = 0; i < count; ++i) values[i] = widen(part[i]);
+    return;
+  }
+  float right[kBlock];
+  sum_tree<T>(in, first, count, member, members / 2, values);
+  sum_tree<T>(in, first, count, member + members / 2, members / 2, right);
+  for (int64_t i = 0; i < count; ++i) {
+    T rounded;
+    narrow(values[i] + right[i], &rounded);
+    values[i] = widen(rounded);
+  }
+}
+
 /// A few parts of float32 whose result goes to as many places, in one pass: what the ranks of a
 /// process do most.
 template <class Rule, int kMembers>
@@ -118,7 +137,11 @@ void combine_range(const OrderedParts& in, int64_t first, int64_t last) {
   T rounded[kBlock];
   for (int64_t at = first; at < last; at += kBlock) {
     const int64_t count = std::min(kBlock, last - at);
-    combine_block<Rule, T>(in, at, count, values);
+    if (in.order == SumOrder::kTree && in.members > 2) {
+      sum_tree<T>(in, at, count, 0, in.members, values);
+    } else {
+      combine_block<Rule, T>(in, at, count, values);
+    }
     for (int64_t i = 0; i < count; ++i) narrow(values[i], rounded + i);
     for (int64_t copy = 0; copy < in.copies; ++copy) {
       std::memcpy(reinterpret_cast<T*>(in.targets[copy]) + at, rounded,
@@ -131,7 +154,8 @@ template <class Rule, class T>
 void combine_all(const OrderedParts& in, ThreadPool* pool) {
   const auto range = [&](int64_t first, int64_t last, int) {
     if constexpr (std::is_same_v<T, float>) {
-      const int64_t few = in.members == in.copies ? in.members : 0;
+      const bool is_tree = in.order == SumOrder::kTree && in.members > 2;
+      const int64_t few = in.members == in.copies && !is_tree ? in.members : 0;
       if (few == 2) return combine_few<Rule, 2>(in, first, last);
       if (few == 4) return combine_few<Rule, 4>(in, first, last);
     }
@@ -147,6 +171,8 @@ void combine_all(const OrderedParts& in, ThreadPool* pool) {
 }  // namespace
 
 void ordered_sum(const OrderedParts& in, ThreadPool* pool) {
+  check(in.order == SumOrder::kAscending || std::has_single_bit(static_cast<uint64_t>(in.members)),
+        "a tree of sums is over a power of two of ranks");
   switch (in.dtype) {
     case DType::kFloat32:
       return combine_all<Sum, float>(in, pool);
@@ -160,7 +186,8 @@ void ordered_sum(const OrderedParts& in, ThreadPool* pool) {
 }
 
 void ordered_maximum(const OrderedParts& in, ThreadPool* pool) {
-  check(in.dtype == DType::kFloat32, "maxima over ranks are of float32");
+  check(in.dtype == DType::kFloat32 && in.order == SumOrder::kAscending,
+        "maxima over ranks are of float32");
   combine_all<Maximum, float>(in, pool);
 }
 

@@ -1,5 +1,6 @@
-// Element-wise combination of the members' parts by ascending index: ((x0 + x1) + x2) + …, in fp32,
-// rounded once to the dtype. Results may go to several places at once, while they are in the cache.
+// Element-wise combination of the members' parts: by ascending index, ((x0 + x1) + x2) + …, in
+// fp32, rounded once to the dtype; or as a balanced tree, (x0 + x1) + (x2 + x3), each sum of which
+// is rounded to the dtype. Results may go to several places at once, while they are in the cache.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,9 @@
 #include "kernels/device/thread_pool.h"
 
 namespace plait {
+
+/// A tree is of a power of two of members. Maxima are the same in both orders.
+enum class SumOrder : uint8_t { kAscending, kTree };
 
 /// Element i of part m lies at parts[m] + i · (size of dtype). A target may be one of the parts,
 /// and overlaps none in another way.
@@ -18,6 +22,7 @@ struct OrderedParts {
   int64_t copies = 0;  ///< ≥ 1
   int64_t elements = 0;
   DType dtype = DType::kFloat32;  ///< float32, bfloat16, float16
+  SumOrder order = SumOrder::kAscending;
 };
 
 /// Each target ← Σ over parts. `pool` may be null.

@@ -99,7 +99,6 @@ void check_model(const Config& config) {
 }
 
 void check_precision(const Config& config) {
-  require_built(config, "precision.reduction", "ordered");
   if (config.get("device") == "cpu") require_built(config, "precision.matmul", "native");
   require_order(config, "precision.loss_scale_min", "precision.loss_scale_start");
   require_order(config, "precision.loss_scale_start", "precision.loss_scale_max");

@@ -1,4 +1,5 @@
 // Rules of the parallel layout (PTD-P: rank order, layer split, schedules, ZeRO).
+#include <bit>
 #include <limits>
 #include <string>
 #include <utility>
@@ -102,6 +103,9 @@ class BatchRule {
   explicit BatchRule(const Config& config) : config_(config) {
     replicas_ = config.get_integer("layout.data");
     micro_batch_ = config.get_integer("layout.micro_batch");
+    if (config.get("precision.reduction") == "canonical") {
+      parts_ = config.get_integer("precision.canonical_data");
+    }
     const bool is_interleaved =
         config.get("layout.schedule") == "interleaved" && !config.is_auto("layout.pipeline");
     if (is_interleaved) pipeline_ = config.get_integer("layout.pipeline");
@@ -117,6 +121,16 @@ class BatchRule {
                        {key, "layout.data", "layout.micro_batch"})
           .with("samples", samples)
           .with("divisor", share);
+    }
+    const int64_t parts = parts_ * micro_batch_;
+    if (samples % parts != 0) {
+      throw rule_error(config_,
+                       std::string(what) +
+                           " is no multiple of precision.canonical_data times "
+                           "layout.micro_batch",
+                       {key, "precision.canonical_data", "layout.micro_batch"})
+          .with("samples", samples)
+          .with("divisor", parts);
     }
     const int64_t micro_batches = samples / share;
     if (micro_batches % pipeline_ == 0) return;
@@ -134,6 +148,7 @@ class BatchRule {
  private:
   const Config& config_;
   int64_t replicas_ = 1;
+  int64_t parts_ = 1;  // of canonical sums
   int64_t micro_batch_ = 1;
   int64_t pipeline_ = 1;  // 1 where the schedule takes every number of micro-batches
 };
@@ -152,9 +167,40 @@ void check_batch(const Config& config) {
   }
 }
 
+void require_power_of_two(const Config& config, const char* key) {
+  if (std::has_single_bit(static_cast<uint64_t>(config.get_integer(key)))) return;
+  throw rule_error(config, std::string(key) + " is a power of two", {key});
+}
+
+/// Canonical sums: the parts divide evenly, and nothing else takes part in their order.
+void check_canonical(const Config& config) {
+  if (config.get("precision.reduction") != "canonical") return;
+  for (const char* key : {"precision.canonical_tensor", "precision.canonical_data"}) {
+    require_power_of_two(config, key);
+  }
+  for (const char* size : {"model.heads", "model.key_value_heads", "model.feed_forward"}) {
+    require_multiple(config, size, "precision.canonical_tensor");
+  }
+  require_multiple(config, "precision.canonical_tensor", "layout.tensor");
+  require_multiple(config, "precision.canonical_data", "layout.data");
+  if (config.get("layout.sequence_parallel") == "true") {
+    throw rule_error(config, "canonical sums are not made over sequence-parallel rows",
+                     {"precision.reduction", "layout.sequence_parallel"});
+  }
+  if (!config.is_auto("layout.zero") && config.get_integer("layout.zero") >= 2) {
+    throw rule_error(config, "canonical sums need layout.zero below 2, which adds whole batches",
+                     {"precision.reduction", "layout.zero"});
+  }
+  if (config.get("layout.schedule") == "zero_bubble") {
+    throw rule_error(config, "canonical sums are not made by the zero_bubble schedule",
+                     {"precision.reduction", "layout.schedule"});
+  }
+}
+
 }  // namespace
 
 void check_layout(const Config& config) {
+  check_canonical(config);
   check_tensor(config);
   check_world(config);
   check_stages(config);

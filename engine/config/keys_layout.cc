@@ -128,8 +128,23 @@ constexpr KeyInfo kLayoutKeys[] = {
      .type = KeyType::kWord,
      .default_text = "ordered",
      .choices = "ordered,canonical",
-     .doc = "Order of sums: by ascending coordinate, or one that no layout changes (canonical, not "
-            "built yet)."},
+     .doc = "Order of sums over ranks: by ascending coordinate, or canonical, which tensor, "
+            "pipeline and data degrees do not change: the same bits in every layout whose degrees "
+            "divide precision.canonical_tensor and precision.canonical_data."},
+    {.name = "precision.canonical_tensor",
+     .type = KeyType::kInteger,
+     .default_text = "2",
+     .minimum = "1",
+     .maximum = "64",
+     .doc = "Canonical sums: the parts, a power of two, in which the products of a layer are "
+            "computed and added, on however many tensor ranks."},
+    {.name = "precision.canonical_data",
+     .type = KeyType::kInteger,
+     .default_text = "2",
+     .minimum = "1",
+     .maximum = "64",
+     .doc = "Canonical sums: the parts, a power of two, of a batch whose gradients are added as a "
+            "tree, on however many data ranks; a rank of n parts keeps log2(n) more gradients."},
     {.name = "precision.loss_scale",
      .type = KeyType::kReal,
      .default_text = "dynamic",

@@ -96,12 +96,18 @@ PrecisionConfig make_precision(const Config& config) {
       .matmul = choice<MatmulChoice>(config, "precision.matmul"),
       .flush_to_zero = config.get_boolean("precision.flush_to_zero"),
       .reduction = choice<ReductionChoice>(config, "precision.reduction"),
+      .canonical_tensor = 1,
+      .canonical_data = 1,
       .constant_loss_scale = std::nullopt,
       .loss_scale_start = config.get_real("precision.loss_scale_start"),
       .loss_scale_window = config.get_integer("precision.loss_scale_window"),
       .loss_scale_hysteresis = config.get_integer("precision.loss_scale_hysteresis"),
       .loss_scale_min = config.get_real("precision.loss_scale_min"),
       .loss_scale_max = config.get_real("precision.loss_scale_max")};
+  if (precision.reduction == ReductionChoice::kCanonical) {
+    precision.canonical_tensor = config.get_integer("precision.canonical_tensor");
+    precision.canonical_data = config.get_integer("precision.canonical_data");
+  }
   if (config.get("precision.residual") == "compute") precision.residual = precision.compute;
   if (config.get("precision.loss_scale") != "dynamic") {
     precision.constant_loss_scale = config.get_real("precision.loss_scale");

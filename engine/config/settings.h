@@ -82,6 +82,8 @@ struct PrecisionConfig {
   MatmulChoice matmul = MatmulChoice::kNative;
   bool flush_to_zero = false;
   ReductionChoice reduction = ReductionChoice::kOrdered;
+  int64_t canonical_tensor = 1;               ///< parts of a layer's sums; 1 unless canonical
+  int64_t canonical_data = 1;                 ///< parts of a batch's; 1 unless canonical
   std::optional<double> constant_loss_scale;  ///< none: dynamic; only fp16 scales
   double loss_scale_start = 0;
   int64_t loss_scale_window = 0;      ///< clean steps before the scale doubles

@@ -3,11 +3,18 @@
 namespace plait {
 
 Linear::Linear(Parameter* weight, Parameter* bias, bool is_second_use)
-    : weight_(weight), bias_(bias), is_second_use_(is_second_use) {}
+    : weight_(weight), bias_(bias), rows_{0, weight->shape[0]}, is_second_use_(is_second_use) {}
+
+Linear::Linear(Parameter* weight, Rows rows, bool is_second_use)
+    : weight_(weight), bias_(nullptr), rows_(rows), is_second_use_(is_second_use) {}
+
+TensorView Linear::part(TensorView whole) const {
+  return whole.slice_rows(rows_.first, rows_.count);
+}
 
 void Linear::prepare(OpContext& context, int64_t max_rows) {
-  linear_.shape = {weight_->shape[0], weight_->shape[1], weight_->weight.dtype, max_rows};
-  linear_.weight = weight_->weight;
+  linear_.shape = {rows_.count, weight_->shape[1], weight_->weight.dtype, max_rows};
+  linear_.weight = part(weight_->weight);
   linear_.plan = make_linear_plan(context, linear_.shape);
   if (linear_.plan->packed_bytes() == 0) return;
   packed_ = context.device.allocate(linear_.plan->packed_bytes(), MemoryCategory::kWeights);
@@ -15,7 +22,7 @@ void Linear::prepare(OpContext& context, int64_t max_rows) {
 }
 
 void Linear::weights_changed(OpContext& context) {
-  linear_.weight = weight_->weight;
+  linear_.weight = part(weight_->weight);
   linear_pack(context, linear_);
 }
 
@@ -34,7 +41,7 @@ void Linear::backward_weight(const Pass& pass, const LinearState& state) {
   LinearBackwardWeight arguments;
   arguments.grad_y = state.grad_y;
   arguments.x = state.x;
-  arguments.grad_weight = is_second_use_ ? weight_->second_gradient : weight_->gradient;
+  arguments.grad_weight = part(is_second_use_ ? weight_->second_gradient : weight_->gradient);
   if (bias_ != nullptr) arguments.grad_bias = bias_->gradient;
   arguments.mode = pass.mode;
   linear_backward_weight(pass.context, linear_, arguments);

@@ -34,9 +34,15 @@ class LinearLayer : public Layer {
 /// On one device. Follows the weight's view as it is at weights_changed.
 class Linear final : public LinearLayer {
  public:
-  /// `bias` may be null. Parameters are borrowed. The gradient goes to the weight's second
-  /// accumulator when `is_second_use`.
+  /// Outputs [first, first + count) of a weight.
+  struct Rows {
+    int64_t first = 0, count = 0;
+  };
+  /// `bias`, of all rows, may be null. Parameters are borrowed. The gradient goes to the weight's
+  /// second accumulator when `is_second_use`.
   Linear(Parameter* weight, Parameter* bias, bool is_second_use = false);
+  /// Of some rows of a weight without a bias.
+  Linear(Parameter* weight, Rows rows, bool is_second_use);
 
   void prepare(OpContext& context, int64_t max_rows) override;
   void weights_changed(OpContext& context) override;
@@ -46,8 +52,11 @@ class Linear final : public LinearLayer {
   void backward_weight(const Pass& pass, const LinearState& state) override;
 
  private:
+  TensorView part(TensorView whole) const;
+
   Parameter* weight_;
   Parameter* bias_;
+  Rows rows_;
   bool is_second_use_;
   LinearWeight linear_;
   Buffer packed_;

@@ -20,10 +20,13 @@ class LogitShards {
   }
   /// grad_x ← sum over shards of `shard_gradient`.
   virtual void sum_gradient(const Pass&, TensorView /*shard_gradient*/, TensorView /*grad_x*/) {}
-  /// maximum [R] float32 ← largest over shards; sums [2, R] float32, of each row Σ exp(z − own
-  /// maximum) and the target's logit (0 where another shard owns it) ← those of all ids, the first
-  /// with respect to the new maximum.
-  virtual void join(const Pass&, TensorView /*maximum*/, TensorView /*sums*/) {}
+  /// Whether others hold ids, too.
+  virtual bool is_cut() const { return false; }
+  /// maximum [R] float32 ← largest over shards.
+  virtual void join_maximum(TensorView /*maximum*/) {}
+  /// sums [2, R] float32 ← those over shards: of each row Σ exp(z − the maximum of all ids) and the
+  /// target's logit, 0 where another shard owns it.
+  virtual void join_sums(TensorView /*sums*/) {}
   /// Row `row` of the micro-batch, [1, H], of the rows x that pass here.
   virtual TensorView pick_row(const Pass&, TensorView x, int64_t row, Workspace::Frame&) {
     return x.slice_rows(row, 1);

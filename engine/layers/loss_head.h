@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "engine/layers/linear.h"
 #include "engine/layers/logit_shards.h"
+#include "kernels/ops/cross_entropy.h"
 
 namespace plait {
 
@@ -21,11 +23,13 @@ class LossHead final : public Layer {
  public:
   struct Options {
     int64_t vocabulary = 0;         ///< V, real ids of the whole model
-    int64_t first_id = 0;           ///< of the linear's output 0
-    int64_t width = 0;              ///< outputs of the linear; ids ≥ V among them are padding
+    int64_t first_id = 0;           ///< of output 0 of the first lane
+    int64_t width = 0;              ///< outputs of a lane; ids ≥ V among them are padding
     DType dtype = DType::kFloat32;  ///< of the activations
   };
-  LossHead(std::unique_ptr<LinearLayer> logits, std::unique_ptr<LogitShards> shards,
+  /// `lanes` make the logits of one run of ids after the other; see TensorGroup. Their sums are
+  /// added as by as many ranks.
+  LossHead(std::vector<std::unique_ptr<LinearLayer>> lanes, std::unique_ptr<LogitShards> shards,
            const Options& options);
 
   void prepare(OpContext& context, int64_t max_rows) override;
@@ -43,7 +47,7 @@ class LossHead final : public Layer {
 
   /// For generation: row `row` [1, H] of the micro-batch, taken from the rows that pass here.
   TensorView pick_row(const Pass& pass, TensorView x, int64_t row, Workspace::Frame& frame);
-  /// x [few, H] → logits [few, width] float32 of the ids that are here.
+  /// x [1, H] → logits [1, lanes · width] float32 of the ids that are here.
   void logits(const Pass& pass, TensorView x, TensorView logits);
 
   const Options& options() const { return options_; }
@@ -52,12 +56,22 @@ class LossHead final : public Layer {
   struct Chunk {
     int64_t first = 0, rows = 0;
   };
+  /// Of one lane's ids.
+  struct Statistics {
+    CrossEntropyStatistics of_rows;
+    TensorView sums;  ///< [2, rows]: those of exponentials, the targets' logits
+    LinearState state;
+  };
   LossSum run_chunk(const Pass& pass, const Arguments& arguments, const Chunk& chunk);
+  Statistics lane_statistics(const Pass& pass, const Arguments& arguments, const Chunk& chunk,
+                             size_t lane, Workspace::Frame& frame);
+  void join(const Pass& pass);
+  void lane_gradient(const Pass& pass, float scale, size_t lane, TensorView grad_x);
 
-  std::unique_ptr<LinearLayer> linear_;
+  std::vector<std::unique_ptr<LinearLayer>> lanes_;
   std::unique_ptr<LogitShards> shards_;
   Options options_;
-  int64_t counted_;  // outputs that are real ids
+  std::vector<Statistics> statistics_;  // of the running chunk, by lane; the first's are joined
 };
 
 }  // namespace plait

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/layers/lane_sum.h"
 #include "engine/model/leaves.h"
 #include "engine/model/logical_tensors.h"
 #include "engine/model/shards.h"
@@ -100,6 +101,11 @@ DropoutSite site(const ModelOptions& options, int64_t layer, const char* name, d
   return {stream_key("dropout/" + layer_name(layer, name), options.seed), rate};
 }
 
+/// Lanes are computed as if they stood alone; the block adds them up.
+Leaves lane_leaves(const TensorGroup& group) {
+  return Leaves(group.lanes == 1 ? group : TensorGroup{});
+}
+
 }  // namespace
 
 Block::Block(const ModelOptions& options, int64_t layer, TensorView rotary_table, Unit& unit,
@@ -108,59 +114,84 @@ Block::Block(const ModelOptions& options, int64_t layer, TensorView rotary_table
       compute_(options.precision.compute),
       residual_(options.precision.residual),
       group_(group) {
-  const ModelConfig& m = options.model;
-  const Shards shards(m, group);
-  const Leaves leaves(group);
-  Declaration declare(m, shards, layer, unit);
-  norm1_ = std::make_unique<ResidualNorm>(declare.norm("attention_norm"));
+  if (group.lanes > 1 && group.size > 1) region_ = make_stream_region(group);
+  declare_attention(options, layer, rotary_table, unit);
+  declare_feed_forward(options, layer, unit);
+}
 
+/// First norm, attention in lanes, second norm.
+void Block::declare_attention(const ModelOptions& options, int64_t layer, TensorView rotary_table,
+                              Unit& unit) {
+  const ModelConfig& m = options.model;
+  const Leaves leaves = lane_leaves(group_);
+  const Shards whole(m, group_);
+  Declaration declare(m, whole, layer, unit);
+  norm1_ = std::make_unique<ResidualNorm>(declare.norm("attention_norm"));
   const int64_t query = m.heads * m.head_size, key = m.key_value_heads * m.head_size;
   const std::vector<Declaration::Part> projection = {
       {"attention.query", query}, {"attention.key", key, true}, {"attention.value", key, true}};
-  Parameter* projection_weight = declare.column_weight(projection);
-  Parameter* projection_bias = declare.column_bias(projection);
-  Parameter* output_weight = declare.row_weight("attention.output", query);
+  for (int64_t lane = 0; lane < group_.lanes; ++lane) {
+    const Shards shards(m, group_, lane);
+    Declaration part(m, shards, layer, unit);
+    Parameter* weight = part.column_weight(projection);
+    Parameter* bias = part.column_bias(projection);
+    Parameter* output = part.row_weight("attention.output", query);
+    Attention::Options attention;
+    attention.heads = shards.heads().count;
+    attention.key_value_heads = shards.key_value_heads().count;
+    attention.head_size = m.head_size;
+    attention.first_head = is_mutated(Mutation::kDropoutHeadLocal) ? 0 : shards.heads().first;
+    attention.rotary_table = rotary_table;
+    attention.probabilities =
+        site(options, layer, "attention.probabilities", options.train.attention_dropout);
+    attention_.push_back(
+        std::make_unique<Attention>(attention, leaves.column(weight, bias), leaves.row(output)));
+  }
   Parameter* output_bias = declare.bias("attention.output");
-
-  Attention::Options attention;
-  attention.heads = shards.heads().count;
-  attention.key_value_heads = shards.key_value_heads().count;
-  attention.head_size = m.head_size;
-  attention.first_head = is_mutated(Mutation::kDropoutHeadLocal) ? 0 : shards.heads().first;
-  attention.rotary_table = rotary_table;
-  attention.probabilities =
-      site(options, layer, "attention.probabilities", options.train.attention_dropout);
-  attention_ = std::make_unique<Attention>(
-      attention, leaves.column(projection_weight, projection_bias), leaves.row(output_weight));
-
   ResidualNorm::Options norm2 = declare.norm("feed_forward_norm");
   norm2.delta_bias = output_bias;
   norm2.dropout = site(options, layer, "attention.output", options.train.dropout);
   norm2_ = std::make_unique<ResidualNorm>(norm2);
+}
 
+void Block::declare_feed_forward(const ModelOptions& options, int64_t layer, Unit& unit) {
+  const ModelConfig& m = options.model;
+  const Leaves leaves = lane_leaves(group_);
   const bool is_gpt2 = m.family == FamilyChoice::kGpt2;
   std::vector<Declaration::Part> up = {{"feed_forward.up", m.feed_forward}};
   if (!is_gpt2) up.insert(up.begin(), {"feed_forward.gate", m.feed_forward});
-  Parameter* up_weight = declare.column_weight(up);
-  Parameter* up_bias = declare.column_bias(up);
-  Parameter* down_weight = declare.row_weight("feed_forward.down", m.feed_forward);
+  for (int64_t lane = 0; lane < group_.lanes; ++lane) {
+    const Shards shards(m, group_, lane);
+    Declaration part(m, shards, layer, unit);
+    Parameter* weight = part.column_weight(up);
+    Parameter* bias = part.column_bias(up);
+    Parameter* down = part.row_weight("feed_forward.down", m.feed_forward);
+    feed_forward_.push_back(std::make_unique<FeedForward>(
+        is_gpt2 ? ActivationKind::kGelu : ActivationKind::kSwiglu, shards.feed_forward().count,
+        leaves.column(weight, bias), leaves.row(down)));
+  }
+  const Shards whole(m, group_);
   ResidualNorm::Options add;
-  add.delta_bias = declare.bias("feed_forward.down");
+  add.delta_bias = Declaration(m, whole, layer, unit).bias("feed_forward.down");
   add.dropout = site(options, layer, "feed_forward.output", options.train.dropout);
   add_ = std::make_unique<ResidualNorm>(add);
-  feed_forward_ = std::make_unique<FeedForward>(
-      is_gpt2 ? ActivationKind::kGelu : ActivationKind::kSwiglu, shards.feed_forward().count,
-      leaves.column(up_weight, up_bias), leaves.row(down_weight));
 }
 
 void Block::prepare(OpContext& context, int64_t max_rows) {
-  attention_->prepare(context, max_rows);
-  feed_forward_->prepare(context, max_rows);
+  for (const auto& attention : attention_) attention->prepare(context, max_rows);
+  for (const auto& feed_forward : feed_forward_) feed_forward->prepare(context, max_rows);
 }
 
 void Block::weights_changed(OpContext& context) {
-  attention_->weights_changed(context);
-  feed_forward_->weights_changed(context);
+  for (const auto& attention : attention_) attention->weights_changed(context);
+  for (const auto& feed_forward : feed_forward_) feed_forward->weights_changed(context);
+}
+
+/// sum ← the terms of this rank's lanes, and then those of all ranks. A single lane's linears know
+/// of the other ranks themselves.
+void Block::sum_lanes(const Pass& pass, TensorView sum, LaneTerm term) {
+  add_tree(pass, 0, attention_.size(), sum, term);
+  if (region_ != nullptr) region_->sum(pass, sum, sum);
 }
 
 BlockState Block::make_state(StateArena& arena, int64_t max_rows) const {
@@ -171,8 +202,12 @@ BlockState Block::make_state(StateArena& arena, int64_t max_rows) const {
   state.y2 = arena.tensor(compute_, {stream_rows, hidden_});
   state.norm1.statistics = arena.tensor(DType::kFloat32, {stream_rows, 2});
   state.norm2.statistics = arena.tensor(DType::kFloat32, {stream_rows, 2});
-  state.attention = attention_->make_state(arena, compute_, max_rows);
-  state.feed_forward = feed_forward_->make_state(arena, compute_, max_rows);
+  for (const auto& attention : attention_) {
+    state.attention.push_back(attention->make_state(arena, compute_, max_rows));
+  }
+  for (const auto& feed_forward : feed_forward_) {
+    state.feed_forward.push_back(feed_forward->make_state(arena, compute_, max_rows));
+  }
   return state;
 }
 
@@ -180,9 +215,14 @@ BlockGradients Block::make_gradients(StateArena& arena, int64_t max_rows) const 
   BlockGradients gradients;
   const int64_t stream_rows = group_.local_rows(max_rows);
   gradients.down = arena.tensor(compute_, {stream_rows, hidden_});
-  gradients.up = arena.tensor(compute_, {max_rows, feed_forward_->up_width()});
+  for (const auto& feed_forward : feed_forward_) {
+    gradients.up.push_back(arena.tensor(compute_, {max_rows, feed_forward->up_width()}));
+  }
   gradients.output = arena.tensor(compute_, {stream_rows, hidden_});
-  gradients.projection = arena.tensor(compute_, {max_rows, attention_->projection_width()});
+  for (const auto& attention : attention_) {
+    gradients.projection.push_back(
+        arena.tensor(compute_, {max_rows, attention->projection_width()}));
+  }
   return gradients;
 }
 
@@ -194,10 +234,14 @@ void Block::forward(const Pass& pass, BlockState& state, TensorView out) {
   const TensorView delta = frame.tensor(compute_, {rows, hidden_});
   NormState norm1{x, first_rows(state.norm1.statistics, rows)};
   norm1_->forward(pass, x, {}, y1, norm1);
-  attention_->forward(pass, y1, delta, state.attention);
+  sum_lanes(pass, delta, [&](size_t lane, TensorView term) {
+    attention_[lane]->forward(pass, y1, term, state.attention[lane]);
+  });
   NormState norm2{first_rows(state.x2, rows), first_rows(state.norm2.statistics, rows)};
   norm2_->forward(pass, x, delta, y2, norm2);
-  feed_forward_->forward(pass, y2, delta, state.feed_forward);
+  sum_lanes(pass, delta, [&](size_t lane, TensorView term) {
+    feed_forward_[lane]->forward(pass, y2, term, state.feed_forward[lane]);
+  });
   NormState sum{out, {}};
   add_->forward(pass, first_rows(state.x2, rows), delta, {}, sum);
 }
@@ -208,22 +252,26 @@ void Block::walk_back(const Pass& pass, BlockState& state, const BlockGradients&
   const int64_t rows = pass.stream_rows();
   const TensorView grad_y = frame.tensor(compute_, {rows, hidden_});
   const TensorView down = first_rows(gradients.down, rows);
-  const TensorView up = first_rows(gradients.up, pass.rows());
   const TensorView output = first_rows(gradients.output, rows);
-  const TensorView projection = first_rows(gradients.projection, pass.rows());
   add_->backward(pass, {}, grad, false, down, {});
-  if (parts == Parts::kBoth) {
-    feed_forward_->backward(pass, down, up, grad_y, state.feed_forward);
-  } else {
-    feed_forward_->backward_input(pass, down, up, grad_y, state.feed_forward);
-  }
+  sum_lanes(pass, grad_y, [&](size_t lane, TensorView term) {
+    const TensorView up = first_rows(gradients.up[lane], pass.rows());
+    if (parts == Parts::kBoth) {
+      feed_forward_[lane]->backward(pass, down, up, term, state.feed_forward[lane]);
+    } else {
+      feed_forward_[lane]->backward_input(pass, down, up, term, state.feed_forward[lane]);
+    }
+  });
   const NormState norm2{first_rows(state.x2, rows), first_rows(state.norm2.statistics, rows)};
   norm2_->backward(pass, grad_y, grad, false, output, norm2);
-  if (parts == Parts::kBoth) {
-    attention_->backward(pass, output, projection, grad_y, state.attention);
-  } else {
-    attention_->backward_input(pass, output, projection, grad_y, state.attention);
-  }
+  sum_lanes(pass, grad_y, [&](size_t lane, TensorView term) {
+    const TensorView projection = first_rows(gradients.projection[lane], pass.rows());
+    if (parts == Parts::kBoth) {
+      attention_[lane]->backward(pass, output, projection, term, state.attention[lane]);
+    } else {
+      attention_[lane]->backward_input(pass, output, projection, term, state.attention[lane]);
+    }
+  });
   const NormState norm1{first_rows(state.x, rows), first_rows(state.norm1.statistics, rows)};
   norm1_->backward(pass, grad_y, grad, false, {}, norm1);
 }
@@ -239,8 +287,12 @@ void Block::backward(const Pass& pass, BlockState& state, const BlockGradients& 
 }
 
 void Block::backward_weight(const Pass& pass, const BlockState& state) {
-  feed_forward_->backward_weight(pass, state.feed_forward);
-  attention_->backward_weight(pass, state.attention);
+  for (size_t lane = 0; lane < feed_forward_.size(); ++lane) {
+    feed_forward_[lane]->backward_weight(pass, state.feed_forward[lane]);
+  }
+  for (size_t lane = 0; lane < attention_.size(); ++lane) {
+    attention_[lane]->backward_weight(pass, state.attention[lane]);
+  }
 }
 
 }  // namespace plait

@@ -4,13 +4,16 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "engine/config/settings.h"
 #include "engine/layers/attention.h"
 #include "engine/layers/feed_forward.h"
 #include "engine/layers/norm.h"
 #include "engine/layers/parameter.h"
+#include "engine/tensor_parallel/stream_region.h"
 #include "engine/tensor_parallel/tensor_group.h"
+#include "kernels/base/function_ref.h"
 
 namespace plait {
 
@@ -29,17 +32,18 @@ struct BlockState {
   TensorView x2;           ///< [stream rows, H] residual dtype
   TensorView y2;           ///< [stream rows, H] compute dtype: input of the feed-forward
   NormState norm1, norm2;  ///< the statistics; sums are x and x2
-  AttentionState attention;
-  FeedForwardState feed_forward;
+  // Of each lane.
+  std::vector<AttentionState> attention;
+  std::vector<FeedForwardState> feed_forward;
 };
 
 /// Gradients that the weight part reads. One set serves all blocks of a stage when both parts run
 /// together; with a split backward pass each saved state has its own.
 struct BlockGradients {
-  TensorView down;        ///< [stream rows, H] compute dtype
-  TensorView up;          ///< [rows, F or 2F], local
-  TensorView output;      ///< [stream rows, H]
-  TensorView projection;  ///< [rows, (A + 2G)·D], local
+  TensorView down;                     ///< [stream rows, H] compute dtype
+  TensorView output;                   ///< [stream rows, H]
+  std::vector<TensorView> up;          ///< [rows, F or 2F], of each lane
+  std::vector<TensorView> projection;  ///< [rows, (A + 2G)·D], of each lane
 };
 
 class Block final : public Layer {
@@ -67,6 +71,13 @@ class Block final : public Layer {
 
  private:
   enum class Parts { kInput, kBoth };
+  /// Computes lane i's term of a sum into a tensor of the sum's shape.
+  using LaneTerm = FunctionRef<void(size_t, TensorView)>;
+
+  void declare_attention(const ModelOptions& options, int64_t layer, TensorView rotary_table,
+                         Unit& unit);
+  void declare_feed_forward(const ModelOptions& options, int64_t layer, Unit& unit);
+  void sum_lanes(const Pass& pass, TensorView sum, LaneTerm term);
   void walk_back(const Pass& pass, BlockState& state, const BlockGradients& gradients,
                  TensorView grad, Parts parts);
 
@@ -74,8 +85,10 @@ class Block final : public Layer {
   DType compute_, residual_;
   TensorGroup group_;
   std::unique_ptr<ResidualNorm> norm1_, norm2_, add_;
-  std::unique_ptr<Attention> attention_;
-  std::unique_ptr<FeedForward> feed_forward_;
+  // One for each lane.
+  std::vector<std::unique_ptr<Attention>> attention_;
+  std::vector<std::unique_ptr<FeedForward>> feed_forward_;
+  std::unique_ptr<StreamRegion> region_;  // where lanes' sums go on over ranks
 };
 
 }  // namespace plait

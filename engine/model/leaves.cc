@@ -1,6 +1,7 @@
 #include "engine/model/leaves.h"
 
 #include <utility>
+#include <vector>
 
 #include "engine/tensor_parallel/column_linear.h"
 #include "engine/tensor_parallel/row_linear.h"
@@ -32,8 +33,12 @@ std::unique_ptr<LossHead> Leaves::loss_head(Parameter* weight, bool is_second_us
                                             const LossHead::Options& options) const {
   std::unique_ptr<LogitShards> shards = std::make_unique<LogitShards>();
   if (group_.size > 1) shards = std::make_unique<VocabularyShards>(group_);
-  return std::make_unique<LossHead>(std::make_unique<Linear>(weight, nullptr, is_second_use),
-                                    std::move(shards), options);
+  std::vector<std::unique_ptr<LinearLayer>> lanes;
+  for (int64_t lane = 0; lane < group_.lanes; ++lane) {
+    lanes.push_back(std::make_unique<Linear>(
+        weight, Linear::Rows{lane * options.width, options.width}, is_second_use));
+  }
+  return std::make_unique<LossHead>(std::move(lanes), std::move(shards), options);
 }
 
 }  // namespace plait

@@ -8,23 +8,30 @@
 
 namespace plait {
 
-Shards::Shards(const ModelConfig& model, const TensorGroup& group) : model_(model), group_(group) {
-  const int64_t t = group.size, shared = model.key_value_heads;
+Shards::Shards(const ModelConfig& model, const TensorGroup& group, int64_t lane)
+    : model_(model),
+      group_(group),
+      parts_(group.size * group.lanes),
+      part_(group.index * group.lanes + lane) {
+  const int64_t t = parts_, shared = model.key_value_heads;
+  check(group.lanes == 1 || (shared % t == 0 && !group.is_sequence_parallel),
+        "lanes share nothing");
   check(model.heads % t == 0, "query heads divide over the tensor group");
   check(model.feed_forward % t == 0, "the feed-forward size divides over the tensor group");
   check(shared % t == 0 || t % shared == 0, "key/value heads divide over the tensor group");
 }
 
-ShardRange Shards::split(int64_t count) const {
-  return {group_.index * (count / group_.size), count / group_.size};
-}
+ShardRange Shards::split(int64_t count) const { return {part_ * (count / parts_), count / parts_}; }
 
 ShardRange Shards::key_value_heads() const {
   const int64_t all = model_.key_value_heads;
-  return {group_.index * all / group_.size, std::max<int64_t>(all / group_.size, 1)};
+  return {part_ * all / parts_, std::max<int64_t>(all / parts_, 1)};
 }
 
-ShardRange Shards::ids() const { return split(padded_vocabulary(model_.vocab_size, group_.size)); }
+ShardRange Shards::ids() const {
+  const int64_t count = padded_vocabulary(model_.vocab_size, parts_) / group_.size;
+  return {group_.index * count, count};
+}
 
 Segment Shards::cut(const TensorPart& part, int dim, ShardRange range) const {
   Segment segment = whole_segment(part.name, part.shape, 0, part.initial);

@@ -27,13 +27,14 @@ struct TensorPart {
 /// Sizes divide as the rules of layouts say; the constructor checks it.
 class Shards {
  public:
-  Shards(const ModelConfig& model, const TensorGroup& group);
+  /// Of one of the rank's lanes.
+  Shards(const ModelConfig& model, const TensorGroup& group, int64_t lane = 0);
 
   ShardRange heads() const { return split(model_.heads); }
   /// With fewer key/value heads than ranks, one head, which size/G neighbours share.
   ShardRange key_value_heads() const;
   ShardRange feed_forward() const { return split(model_.feed_forward); }
-  /// Of the padded vocabulary; ids ≥ V among them are padding.
+  /// Of the padded vocabulary, those of all lanes; ids ≥ V among them are padding.
   ShardRange ids() const;
 
   /// Rows of a matrix or elements of a vector, cut in equal runs.
@@ -54,6 +55,8 @@ class Shards {
 
   const ModelConfig& model_;
   TensorGroup group_;
+  int64_t parts_;  ///< lanes of all ranks
+  int64_t part_;   ///< this one among them
 };
 
 }  // namespace plait

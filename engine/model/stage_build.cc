@@ -35,8 +35,8 @@ Stage::Stage(const StageOptions& options, Device& device)
     : options_(options),
       device_(device),
       shards_(options_.model.model, options_.tensor),
-      padded_vocabulary_(
-          plait::padded_vocabulary(options.model.model.vocab_size, options.tensor.size)),
+      padded_vocabulary_(plait::padded_vocabulary(options.model.model.vocab_size,
+                                                  options.tensor.size * options.tensor.lanes)),
       arena_(std::make_unique<Arena>(device)) {
   check(!options.tensor.is_sequence_parallel || options.max_rows % options.tensor.size == 0,
         "rows of a micro-batch divide over the tensor group");
@@ -124,7 +124,7 @@ void Stage::build_head() {
   LossHead::Options head;
   head.vocabulary = m.vocab_size;
   head.first_id = first_id();
-  head.width = vocabulary_shard_width();
+  head.width = vocabulary_shard_width() / options_.tensor.lanes;
   head.dtype = options_.model.precision.compute;
   head_ = Leaves(options_.tensor).loss_head(weight, is_second_use, head);
 }

@@ -64,8 +64,9 @@ Optimizer::State::State(const OptimizerOptions& options, const StepGroups& group
     auto& chunk = chunks.emplace_back();
     for (Unit* unit : list) chunk.emplace_back(*unit, plan, device);
   }
-  hooks = std::make_unique<WindowHooks>(WindowHooks::Options{whole, options.is_overlapping}, chunks,
-                                        *groups.data, device);
+  hooks = std::make_unique<WindowHooks>(
+      WindowHooks::Options{whole, options.is_overlapping, options.batch_parts}, chunks,
+      *groups.data, device);
   if (options.tied_peer >= 0) find_tied();
   sum_scratch.resize(static_cast<size_t>(world_sum_bytes(0) * (largest_group(groups) + 1)));
 }
@@ -138,7 +139,7 @@ void Optimizer::masters_changed(OpContext& context) {
   }
 }
 
-void Optimizer::begin_step() { state_->hooks->begin_step(); }
+void Optimizer::begin_step(int64_t micro_batches) { state_->hooks->begin_step(micro_batches); }
 
 void Optimizer::finish_reductions(OpContext& context) { state_->hooks->finish(context); }
 
@@ -149,6 +150,7 @@ void Optimizer::reduce(OpContext& context, int64_t chunk) {
   for (const ShardedUnit& unit : state_->chunks[static_cast<size_t>(chunk)]) {
     for (GradientUse use : {GradientUse::kFirst, GradientUse::kSecond}) {
       if (!unit.has_use(use)) continue;
+      state_->hooks->join_parts(context, unit, use);
       state_->groups.data->reduce_scatter(unit.gradient(use), unit.slice_gradient(use));
     }
   }

@@ -55,6 +55,7 @@ struct OptimizerOptions {
   bool is_tied_owner = true;  ///< holds the copy of virtual stage 0, which norms and reads count
   /// Stages 2 and 3: reductions run beside what the rank computes next. The bits are the same.
   bool is_overlapping = true;
+  int64_t batch_parts = 1;  ///< canonical sums: parts of a batch that this rank has; see BatchParts
 };
 
 /// What one rank knows when its list is done. Losses and targets are those of its own micro-batches
@@ -114,8 +115,9 @@ class Optimizer {
   /// After masters were written: weights ← round(masters), on every δ.
   void masters_changed(OpContext& context);
 
-  /// A new accumulation: slices that stages 2 and 3 add to start from zero.
-  void begin_step();
+  /// A new accumulation: slices that stages 2 and 3 add to start from zero. With several parts of a
+  /// batch, `micro_batches` are all of this rank's.
+  void begin_step(int64_t micro_batches);
   /// Ends a reduction under way: until then slices lack what it brings, and `gradient` reads them
   /// without it.
   void finish_reductions(OpContext& context);

@@ -2,9 +2,6 @@
 
 #include "kernels/base/mutation.h"
 
-#include <algorithm>
-#include <cmath>
-
 namespace plait {
 
 VocabularyShards::VocabularyShards(const TensorGroup& group)
@@ -24,18 +21,11 @@ void VocabularyShards::sum_gradient(const Pass& pass, TensorView shard_gradient,
   region_->sum(pass, shard_gradient, grad_x);
 }
 
-void VocabularyShards::join(const Pass& pass, TensorView maximum, TensorView sums) {
-  Workspace::Frame frame(pass.context.workspace);
-  const int64_t rows = maximum.rows();
-  float* own = frame.take<float>(rows);
-  if (pass.context.is_measuring()) return;
-  std::copy_n(maximum.as<float>(), rows, own);
+void VocabularyShards::join_maximum(TensorView maximum) {
   group_.communicator->all_reduce_max(maximum);
-  // A shard of padding alone has maximum −∞ and sum 0, and stays so.
-  for (int64_t row = 0; row < rows; ++row) {
-    const double distance = static_cast<double>(own[row]) - maximum.as<float>()[row];
-    sums.as<float>()[row] = static_cast<float>(sums.as<float>()[row] * std::exp(distance));
-  }
+}
+
+void VocabularyShards::join_sums(TensorView sums) {
   const bool is_sum_alone = is_mutated(Mutation::kForeignTargetSkipped);
   group_.communicator->all_reduce(is_sum_alone ? sums.slice_rows(0, 1) : sums);
 }

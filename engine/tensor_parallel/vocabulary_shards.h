@@ -16,8 +16,9 @@ class VocabularyShards final : public LogitShards {
   TensorView all_rows(const Pass& pass, TensorView x, Workspace::Frame& frame) override;
   TensorView shard_gradient(const Pass& pass, TensorView grad_x, Workspace::Frame& frame) override;
   void sum_gradient(const Pass& pass, TensorView shard_gradient, TensorView grad_x) override;
-  /// A maximum and a sum over the group.
-  void join(const Pass& pass, TensorView maximum, TensorView sums) override;
+  bool is_cut() const override { return true; }
+  void join_maximum(TensorView maximum) override;
+  void join_sums(TensorView sums) override;
   TensorView pick_row(const Pass& pass, TensorView x, int64_t row,
                       Workspace::Frame& frame) override;
 

@@ -214,6 +214,11 @@ Outcome LocalEngine::step(const Batch* batch, int64_t timeout_ms, Metrics* metri
 
 Outcome LocalEngine::forward_backward(const Batch& batch, int64_t timeout_ms, Metrics* metrics) {
   ranks_.check_usable();
+  if (settings_.precision.reduction == ReductionChoice::kCanonical) {
+    throw Error("not_built", "canonical sums are made by whole steps")
+        .with("call", "forward_backward")
+        .with("precision.reduction", "canonical");
+  }
   request_ = {};
   request_.rows = check_host_batch(batch, 0);
   for (int64_t local = 0; local < ranks_.size(); ++local) {

@@ -114,11 +114,14 @@ Rank::Rank(const Settings& settings, Fabric& fabric, const Place& place, Clock& 
 Rank::~Rank() = default;
 
 void Rank::build_groups(Fabric&) {
+  const bool is_canonical = settings_.precision.reduction == ReductionChoice::kCanonical;
   for (const Axis axis : {Axis::kTensor, Axis::kPipeline, Axis::kData}) {
     const auto index = static_cast<size_t>(axis);
+    const bool is_tree = is_canonical && axis != Axis::kPipeline;
     groups_[index] = std::make_unique<Communicator>(
         endpoint_, axis_name(axis), place_.first_group + static_cast<uint32_t>(index),
-        place_.mesh.group(axis, place_.rank), &device_->pool());
+        place_.mesh.group(axis, place_.rank), &device_->pool(),
+        is_tree ? SumOrder::kTree : SumOrder::kAscending);
   }
 }
 
@@ -158,6 +161,7 @@ TensorGroup Rank::tensor_group() const {
   if (layout.tensor > 1) group.communicator = groups_[static_cast<size_t>(Axis::kTensor)].get();
   group.is_sequence_parallel = layout.sequence_parallel && layout.tensor > 1;
   group.is_overlapping = layout.overlap;
+  group.lanes = std::max<int64_t>(settings_.precision.canonical_tensor / layout.tensor, 1);
   return group;
 }
 
@@ -186,6 +190,8 @@ void Rank::build_optimizer() {
                    settings_.optimizer.epsilon, settings_.optimizer.weight_decay};
   options.zero = settings_.layout.zero;
   options.is_overlapping = settings_.layout.overlap;
+  options.batch_parts =
+      std::max<int64_t>(settings_.precision.canonical_data / settings_.layout.data, 1);
   for (const LogicalTensor& tensor : tensors_) {
     options.tensors.push_back(tensor.name);
     options.decays.push_back(tensor.shape.dims() >= 2);
@@ -282,7 +288,7 @@ void Rank::draw_weights() {
     for (size_t unit = 0; unit < units.size(); ++unit) {
       const auto c = static_cast<int64_t>(chunk), u = static_cast<int64_t>(unit);
       const UnitRange range = optimizer_->state_range(c, u);
-      fill_initial_weights(*units[unit], settings_.seed, device_->pool(), range.first, range.count,
+      fill_initial_weights(context_, *units[unit], settings_.seed, range.first, range.count,
                            optimizer_->master(c, u).as<float>());
     }
   }
@@ -346,7 +352,7 @@ void Rank::check_micro_batches(int64_t micro_batches) const {
 RunResult Rank::run(RunArguments arguments, int64_t micro_batches, int64_t compared_step) {
   if (!has_pending_) {
     pending_ = {};
-    optimizer_->begin_step();
+    optimizer_->begin_step(micro_batches);
   }
   arguments.is_accumulating = has_pending_;
   arguments.start = pending_;
@@ -529,6 +535,7 @@ std::vector<std::pair<std::string, std::string>> Rank::kernel_names() {
   needs.compute = settings_.precision.compute;
   needs.residual = settings_.precision.residual;
   const int64_t rows = settings_.layout.micro_batch * settings_.train.sequence_length;
+  const int64_t lanes = tensor_group().lanes, parts = settings_.layout.tensor * lanes;
   for (const auto& stage : stages_) {
     for (const auto& unit : stage->units()) {
       for (const auto& parameter : unit->parameters()) {
@@ -537,17 +544,17 @@ std::vector<std::pair<std::string, std::string>> Rank::kernel_names() {
         if (parameter->shape.dims() != 2 || (name.rfind("embedding.", 0) == 0 && !is_head))
           continue;
         const bool is_layer = name.rfind("layers.", 0) == 0;
-        needs.linears.emplace_back(
-            is_layer ? name.substr(name.find('.', 7) + 1) : name,
-            LinearShape{parameter->shape[0], parameter->shape[1], needs.compute, rows});
+        needs.linears.emplace_back(is_layer ? name.substr(name.find('.', 7) + 1) : name,
+                                   LinearShape{parameter->shape[0] / (is_layer ? 1 : lanes),
+                                               parameter->shape[1], needs.compute, rows});
       }
     }
   }
   const ModelConfig& m = settings_.model;
   needs.attention = {settings_.layout.micro_batch,
                      settings_.train.sequence_length,
-                     m.heads / settings_.layout.tensor,
-                     std::max<int64_t>(m.key_value_heads / settings_.layout.tensor, 1),
+                     m.heads / parts,
+                     std::max<int64_t>(m.key_value_heads / parts, 1),
                      m.head_size,
                      0};
   return chosen_kernels(context_, needs);

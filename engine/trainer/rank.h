@@ -13,7 +13,7 @@
 #include "engine/comm/fabric.h"
 #include "engine/comm/mesh.h"
 #include "engine/config/settings.h"
-#include "engine/model/initial_weights.h"
+#include "engine/layers/initial_weights.h"
 #include "engine/model/logical_tensors.h"
 #include "engine/model/stage.h"
 #include "engine/optimizer/learning_rate.h"

@@ -23,8 +23,9 @@ struct Model {
 };
 
 /// GPT-2, Llama, and a tied Llama with one key/value head. Odd sizes; dropout in the first and
-/// last. Two vocabularies are large enough that real ids lie in several shards; the third has all
-/// of its own in the first shard, and padding alone in the others.
+/// third. Two vocabularies are large enough that real ids lie in several shards; the third has all
+/// of its own in the first shard, and padding alone in the others. The last two have canonical
+/// sums, of four parts in fp32 and of two in bf16.
 const std::vector<Model>& models();
 
 /// Layouts of up to `most_ranks` ranks that the engine must take for the model.

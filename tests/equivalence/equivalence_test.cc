@@ -55,6 +55,15 @@ TEST_CASE("every layout trains the curve of one rank: tied llama, one key/value 
   check_points(models()[2]);
 }
 
+TEST_CASE("canonical sums: every layout trains the very curve of one rank: gpt2", "[matrix]") {
+  check_points(models()[3]);
+}
+
+TEST_CASE("canonical sums: every layout trains the very curve of one rank: llama, bf16",
+          "[matrix]") {
+  check_points(models()[4]);
+}
+
 TEST_CASE("layouts hold the oracle's curve", "[matrix]") {
   const std::string name = GENERATE("gpt2_tiny", "llama_tiny", "gpt2_clip_schedule");
   struct Row {

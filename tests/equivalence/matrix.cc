@@ -86,6 +86,12 @@ Keys Layout::keys() const {
 
 bool is_admitted(const Layout& layout, const ModelSizes& sizes) {
   const int64_t t = layout.tensor;
+  if (sizes.is_canonical()) {
+    if (sizes.canonical_tensor % t != 0 || sizes.canonical_data % layout.data != 0) return false;
+    if (sizes.batch % (sizes.canonical_data * layout.micro_batch) != 0) return false;
+    if (layout.is_sequence_parallel || layout.zero >= 2) return false;
+    if (layout.schedule == "zero_bubble") return false;
+  }
   if (sizes.heads % t != 0 || sizes.feed_forward % t != 0) return false;
   if (sizes.key_value_heads % t != 0 && t % sizes.key_value_heads != 0) return false;
   if (sizes.layers < layout.pipeline * layout.interleave) return false;
@@ -102,6 +108,10 @@ bool is_admitted(const Layout& layout, const ModelSizes& sizes) {
 
 Layout bit_class(const Layout& layout, const ModelSizes& sizes) {
   Layout same;
+  if (sizes.is_canonical()) {
+    same.micro_batch = layout.micro_batch;
+    return same;
+  }
   same.tensor = layout.tensor;
   same.data = layout.data;
   same.micro_batch = layout.micro_batch;

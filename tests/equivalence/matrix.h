@@ -29,6 +29,10 @@ struct Layout {
 /// Sizes that a layout must divide.
 struct ModelSizes {
   int64_t heads, key_value_heads, feed_forward, layers, sequence, batch;
+  /// Parts of canonical sums, 0: sums are ordered.
+  int64_t canonical_tensor = 0, canonical_data = 0;
+
+  bool is_canonical() const { return canonical_tensor > 0; }
 };
 
 /// Whether the engine must take the layout; if not it must refuse it by name.

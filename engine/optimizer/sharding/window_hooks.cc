@@ -37,7 +37,8 @@ int Windows::take() {
 
 WindowHooks::WindowHooks(const Options& options, ShardedChunks& chunks, Communicator& data,
                          Device& device)
-    : options_(options), data_(data) {
+    : options_(options), data_(data), parts_(options.batch_parts, chunks, device) {
+  check(options.batch_parts == 1 || options.whole.gradients, "parts are of whole gradients");
   int64_t uses = 0, weight_bytes = 0, gradient_bytes = 0;
   for (auto& units : chunks) {
     for (ShardedUnit& sharded : units) {
@@ -102,9 +103,9 @@ void WindowHooks::weights_done(Unit& unit) {
 
 GradientMode WindowHooks::gradients_begin(OpContext& context, Unit& unit, GradientUse use,
                                           GradientMode mode) {
-  if (options_.whole.gradients) return mode;
-  if (context.is_measuring()) return GradientMode::kOverwrite;
   Entry& entry = this->entry(unit);
+  if (options_.whole.gradients) return parts_.begin(context, *entry.unit, use, mode);
+  if (context.is_measuring()) return GradientMode::kOverwrite;
   Use& own = entry.uses[static_cast<size_t>(use)];
   check(own.window == Windows::kNone, "gradients of a use end before they begin again");
   int window = gradients_.take();
@@ -155,7 +156,8 @@ void WindowHooks::finish(OpContext& context) {
   reduction_.entry = nullptr;
 }
 
-void WindowHooks::begin_step() {
+void WindowHooks::begin_step(int64_t micro_batches) {
+  parts_.begin_step(micro_batches);
   complete();
   if (reduction_.entry != nullptr) gradients_.give_back(reduction_.window);
   reduction_.entry = nullptr;

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/optimizer/sharding/batch_parts.h"
 #include "engine/optimizer/sharding/sharded_unit.h"
 
 namespace plait {
@@ -42,6 +43,7 @@ class WindowHooks final : public UnitHooks {
   struct Options {
     Wholeness whole;
     bool is_overlapping = true;  ///< a reduction runs beside what the rank computes next
+    int64_t batch_parts = 1;     ///< more than one only where gradients are whole
   };
   /// Allocates windows for what is not whole and binds all units to them. `chunks` and `data` are
   /// borrowed.
@@ -54,12 +56,16 @@ class WindowHooks final : public UnitHooks {
   void gradients_end(OpContext& context, Unit& unit, GradientUse use) override;
 
   /// The next reduction of each use replaces what its slice holds; one under way is dropped.
-  void begin_step();
+  void begin_step(int64_t micro_batches);
   /// Ends the reduction under way: before any other collective of the data axis. Its sum is in the
   /// slice after `finish`.
   void finish(OpContext& context);
   /// The collective's part of it alone, which needs no context.
   void complete();
+  /// Whole gradients: the sum of the batch's parts, before it is reduced.
+  void join_parts(OpContext& context, const ShardedUnit& unit, GradientUse use) {
+    parts_.finish(context, unit, use);
+  }
   /// Slices of uses that had no gradient since begin_step become zero.
   void clear_unused();
 
@@ -90,6 +96,7 @@ class WindowHooks final : public UnitHooks {
   Options options_;
   Communicator& data_;
   Windows weights_, gradients_;
+  BatchParts parts_;
   std::vector<Entry> entries_;
   std::unordered_map<const Unit*, size_t> index_;
   Reduction reduction_;

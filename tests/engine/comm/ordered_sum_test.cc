@@ -12,7 +12,8 @@ namespace plait::test {
 namespace {
 
 template <class T>
-std::vector<T> sum_of(const std::vector<std::vector<T>>& parts) {
+std::vector<T> sum_of(const std::vector<std::vector<T>>& parts,
+                      SumOrder order = SumOrder::kAscending) {
   std::vector<const char*> pointers;
   for (const std::vector<T>& part : parts) {
     pointers.push_back(reinterpret_cast<const char*>(part.data()));
@@ -27,9 +28,19 @@ std::vector<T> sum_of(const std::vector<std::vector<T>>& parts) {
   in.copies = 2;
   in.elements = static_cast<int64_t>(to.size());
   in.dtype = DTypeOf<T>::value;
+  in.order = order;
   ordered_sum(in, nullptr);
   CHECK(std::memcmp(to.data(), other.data(), to.size() * sizeof(T)) == 0);
   return to;
+}
+
+/// The tree over parts [first, first + count), a power of two, each sum rounded to T.
+template <class T>
+float tree_of(const std::vector<std::vector<T>>& parts, size_t i, size_t first, size_t count) {
+  if (count == 1) return to_float(parts[first][i]);
+  const float sum =
+      tree_of(parts, i, first, count / 2) + tree_of(parts, i, first + count / 2, count / 2);
+  return to_float(from_float<T>(sum));
 }
 
 template <class T>
@@ -78,6 +89,25 @@ TEST_CASE("a sum of fp32 parts rounds like scalar additions in ascending order",
     wrong += std::bit_cast<uint32_t>(got[i]) == std::bit_cast<uint32_t>(float{sum}) ? 0 : 1;
   }
   CHECK(wrong == 0);
+}
+
+TEMPLATE_TEST_CASE("a tree of sums rounds each of them", "[comm]", float, BFloat16, Float16) {
+  for (const size_t members : {1, 2, 4, 8}) {
+    std::vector<std::vector<TestType>> parts(members, std::vector<TestType>(2051));
+    uint32_t state = 7;
+    for (std::vector<TestType>& part : parts) {
+      for (TestType& value : part) {
+        state = state * 1664525u + 1013904223u;
+        value = from_float<TestType>(static_cast<float>(state >> 8) * 0x1p-24f - 0.5f);
+      }
+    }
+    const std::vector<TestType> got = sum_of<TestType>(parts, SumOrder::kTree);
+    int64_t wrong = 0;
+    for (size_t i = 0; i < got.size(); ++i) {
+      wrong += to_float(got[i]) == tree_of(parts, i, 0, members) ? 0 : 1;
+    }
+    CHECK(wrong == 0);
+  }
 }
 
 }  // namespace plait::test

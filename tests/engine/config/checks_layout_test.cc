@@ -125,6 +125,39 @@ TEST_CASE("every batch of a ramp obeys the same rules", "[checks]") {
                   R"({"train.batch_ramp": [3, 1, 10]})")["nearest_above"] == 4);
 }
 
+TEST_CASE("canonical sums are of parts that divide evenly", "[checks]") {
+  const auto precision = [](const std::string& rest) {
+    return R"({"precision": {"reduction": "canonical")" + rest + "}}";
+  };
+  CHECK(accepts("{}", precision("")));
+  CHECK(accepts(R"({"tensor": 2, "data": 2, "zero": 1})", precision("")));
+  CHECK(fields_of("{}", precision(R"(, "canonical_tensor": 3)")) ==
+        json{{"precision.canonical_tensor", 3}});
+  CHECK(fields_of("{}", precision(R"(, "canonical_data": 6)")) ==
+        json{{"precision.canonical_data", 6}});
+  CHECK(fields_of("{}", precision(R"(, "canonical_tensor": 4)")) ==
+        json{{"model.heads", 6}, {"precision.canonical_tensor", 4}});
+  CHECK(fields_of(R"({"tensor": 2})", precision(R"(, "canonical_tensor": 1)")) ==
+        json{{"precision.canonical_tensor", 1}, {"layout.tensor", 2}});
+  CHECK(fields_of(R"({"data": 4})", precision("")) ==
+        json{{"precision.canonical_data", 2}, {"layout.data", 4}});
+  CHECK(fields_of(R"({"micro_batch": 4})", precision(R"(, "canonical_data": 8)")) ==
+        json{{"train.global_batch", 16},
+             {"precision.canonical_data", 8},
+             {"layout.micro_batch", 4},
+             {"samples", 16},
+             {"divisor", 32}});
+  CHECK(fields_of(R"({"tensor": 2, "sequence_parallel": true})", precision("")) ==
+        json{{"precision.reduction", "canonical"}, {"layout.sequence_parallel", "true"}});
+  CHECK(fields_of(R"({"data": 2, "zero": 2})", precision("")) ==
+        json{{"precision.reduction", "canonical"}, {"layout.zero", 2}});
+  CHECK(fields_of(R"({"schedule": "zero_bubble"})", precision("")) ==
+        json{{"precision.reduction", "canonical"}, {"layout.schedule", "zero_bubble"}});
+  CHECK(accepts(R"({"tensor": "auto", "data": "auto", "zero": "auto"})", precision("")));
+  // Ordered sums look at none of it.
+  CHECK(accepts(R"({"tensor": 3})", R"({"precision.canonical_tensor": 5})"));
+}
+
 TEST_CASE("a world has no more ranks than an int32 counts", "[checks]") {
   const json fields = fields_of(R"({"tensor": 2, "pipeline": 4, "data": 1048576})",
                                 R"({"train.global_batch": 1048576, "model.heads": 1048})");

@@ -7,11 +7,10 @@
 #include <map>
 #include <utility>
 
-#include "engine/model/initial_weights.h"
 #include "engine/model/stage.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/ops/kernels.h"
-#include "tests/engine/tensor_parallel/parallel_rig.h"
+#include "tests/engine/model/initial_weights.h"
 
 using namespace plait;
 using namespace plait::test;
@@ -133,8 +132,7 @@ Result run(StageOptions options, bool is_windowed, int64_t micros) {
   Windows windows;
   std::vector<std::unique_ptr<UnitMemory>> memory;
   for (const auto& unit : stage.units()) {
-    std::vector<float> weights(static_cast<size_t>(unit->elements()));
-    fill_initial_weights(*unit, 3, device->pool(), weights.data());
+    std::vector<float> weights = initial_weights(*device, *unit, 3);
     if (!is_windowed) {
       memory.push_back(std::make_unique<UnitMemory>(*unit, *device));
       std::copy(weights.begin(), weights.end(), unit->weights().as<float>());

@@ -3,10 +3,11 @@
 #include <cmath>
 #include <map>
 
-#include "engine/model/initial_weights.h"
 #include "engine/model/logical_tensors.h"
 #include "engine/model/stage.h"
 #include "kernels/base/error.h"
+#include "kernels/base/random.h"
+#include "tests/engine/model/initial_weights.h"
 
 using namespace plait;
 
@@ -120,8 +121,7 @@ TEST_CASE("initial weights follow the streams of logical tensors", "[model]") {
   const std::unique_ptr<Device> device = make_device(device_options);
   const Stage stage(options, *device);
   for (const auto& unit : stage.units()) {
-    std::vector<float> master(static_cast<size_t>(unit->elements()), NAN);
-    fill_initial_weights(*unit, 1234, device->pool(), master.data());
+    const std::vector<float> master = initial_weights(*device, *unit, 1234);
     for (const auto& parameter : unit->parameters()) {
       for (const Segment& segment : parameter->segments) {
         INFO(segment.name);

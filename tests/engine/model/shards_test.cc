@@ -5,10 +5,10 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "engine/model/initial_weights.h"
 #include "engine/model/logical_tensors.h"
 #include "engine/model/stage.h"
 #include "kernels/base/error.h"
+#include "tests/engine/model/initial_weights.h"
 #include "tests/engine/tensor_parallel/parallel_rig.h"
 
 using namespace plait;
@@ -60,7 +60,7 @@ class RankStage {
   }
   const Stage& operator*() const { return *stage_; }
   const Stage* operator->() const { return stage_.get(); }
-  ThreadPool& pool() { return device_->pool(); }
+  Device& device() { return *device_; }
 
  private:
   std::unique_ptr<Device> device_;
@@ -71,8 +71,7 @@ class RankStage {
 std::vector<HeldSegment> initial_segments(RankStage& stage) {
   std::vector<HeldSegment> out;
   for (const auto& unit : stage->units()) {
-    std::vector<float> master(static_cast<size_t>(unit->elements()), NAN);
-    fill_initial_weights(*unit, kSeed, stage.pool(), master.data());
+    std::vector<float> master = initial_weights(stage.device(), *unit, kSeed);
     for (const auto& parameter : unit->parameters()) {
       for (const Segment& segment : parameter->segments) {
         const auto [first, count] = parameter->range(segment);
@@ -88,10 +87,12 @@ std::vector<HeldSegment> initial_segments(RankStage& stage) {
   return out;
 }
 
-LogicalValues initial_values(const ModelConfig& model, int64_t size) {
+LogicalValues initial_values(const ModelConfig& model, int64_t size, int64_t lanes = 1) {
   std::vector<std::vector<HeldSegment>> ranks;
   for (int64_t index = 0; index < size; ++index) {
-    RankStage stage(model, group_of(size, index));
+    TensorGroup group = group_of(size, index);
+    group.lanes = lanes;
+    RankStage stage(model, group);
     ranks.push_back(initial_segments(stage));
   }
   LogicalValues out;
@@ -122,11 +123,11 @@ TEST_CASE("traps 16, 19: shards start from the bits of the whole", "[shards]") {
       REQUIRE(want.count(tensor.name) == 1);
       CHECK(static_cast<int64_t>(want.at(tensor.name).size()) == tensor.shape.elements());
     }
-    for (const int64_t size : {2, 4}) {
-      const LogicalValues got = initial_values(model, size);
+    for (const auto& [size, lanes] : {std::pair<int64_t, int64_t>{2, 1}, {4, 1}, {1, 2}}) {
+      const LogicalValues got = initial_values(model, size, lanes);
       CHECK(got.size() == want.size());
       for (const auto& [name, values] : want) {
-        INFO(name << " on " << size << " ranks");
+        INFO(name << " on " << size << " ranks in " << lanes << " lanes");
         CHECK(same_bits(got.at(name), values));
       }
     }
@@ -137,13 +138,14 @@ TEST_CASE("slices of a unit are drawn alone", "[shards]") {
   for (const FamilyChoice family : {FamilyChoice::kGpt2, FamilyChoice::kLlama}) {
     RankStage stage(small_model(family), group_of(2, 1));
     for (const auto& unit : stage->units()) {
-      std::vector<float> whole(static_cast<size_t>(unit->elements()));
-      fill_initial_weights(*unit, kSeed, stage.pool(), whole.data());
+      const std::vector<float> whole = initial_weights(stage.device(), *unit, kSeed);
       for (const int64_t step : {int64_t{1}, int64_t{7}, int64_t{64}, unit->elements() / 2}) {
         std::vector<float> slices(whole.size(), NAN);
         for (int64_t first = 0; first < unit->elements(); first += step) {
           const int64_t count = std::min(step, unit->elements() - first);
-          fill_initial_weights(*unit, kSeed, stage.pool(), first, count, slices.data() + first);
+          run_measured(stage.device(), [&](OpContext& context) {
+            fill_initial_weights(context, *unit, kSeed, first, count, slices.data() + first);
+          });
         }
         INFO(unit->name() << " by " << step);
         CHECK(same_bits(slices, whole));

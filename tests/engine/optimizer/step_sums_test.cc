@@ -178,7 +178,7 @@ TEST_CASE("trap 33: a unit without gradients in a step counts as zero in stages 
     rank.load();
     rank.gather_gradients(0);
     rank.apply();
-    rank.optimizer().begin_step();
+    rank.optimizer().begin_step(1);
     Unit& position = *rank.units(0)[1];
     UnitHooks& hooks = rank.optimizer().hooks(0);
     OpContext& context = rank.context();
@@ -203,7 +203,7 @@ TEST_CASE("gradients can be read while they accumulate", "[step_sums]") {
   run_world(world, [&](ToyRank& rank) {
     rank.measure();
     rank.load();
-    rank.optimizer().begin_step();
+    rank.optimizer().begin_step(1);
     for (int64_t micro : {0, 1}) rank.accumulate(5, micro);
     const std::lock_guard<std::mutex> lock(mutex);
     for (size_t i = 0; i < rank.units(0).size(); ++i) {

@@ -202,7 +202,7 @@ void ToyRank::accumulate(int64_t step, int64_t micro) {
 }
 
 GlobalSums ToyRank::gather_gradients(int64_t step) {
-  optimizer_->begin_step();
+  optimizer_->begin_step(world_.micro_batches);
   for (int64_t micro = 0; micro < world_.micro_batches; ++micro) accumulate(step, micro);
   LocalSums sums;
   if (at_.pipeline == world_.toy.pipeline - 1) {

@@ -38,8 +38,14 @@ HeadResult run_head(const HeadProblem& p, const TensorGroup& group, Device& devi
               weight->weight.as<float>());
   std::unique_ptr<LogitShards> shards = std::make_unique<LogitShards>();
   if (group.size > 1) shards = std::make_unique<VocabularyShards>(group);
-  LossHead head(std::make_unique<Linear>(weight, nullptr), std::move(shards),
-                {kVocabulary, group.index * width, width, DType::kFloat32});
+  const int64_t lane_width = width / group.lanes;
+  std::vector<std::unique_ptr<LinearLayer>> lanes;
+  for (int64_t lane = 0; lane < group.lanes; ++lane) {
+    lanes.push_back(
+        std::make_unique<Linear>(weight, Linear::Rows{lane * lane_width, lane_width}, false));
+  }
+  LossHead head(std::move(lanes), std::move(shards),
+                {kVocabulary, group.index * width, lane_width, DType::kFloat32});
   HeadResult result;
   std::vector<float> x(p.x.begin() + group.first_row(p.rows) * kHidden,
                        p.x.begin() + (group.first_row(p.rows) + rows) * kHidden);
@@ -104,10 +110,23 @@ TEST_CASE("T8, trap 13: a cut vocabulary gives the loss of the whole one", "[los
   }
 }
 
+TEST_CASE("lanes of a rank give the bits of as many ranks", "[loss_head]") {
+  for (const auto& [rows, scale] : {std::pair<int64_t, double>{4100, 1.0}, {24, 60.0}}) {
+    const HeadProblem problem{rows, scale};
+    const HeadResult want = run_head(problem, GroupLayout{2});
+    const HeadResult got = run_head(problem, GroupLayout{1, false, true, 2});
+    CHECK(got.sum.loss == want.sum.loss);
+    CHECK(same_bits(got.losses, want.losses));
+    CHECK(same_bits(got.grad_x, want.grad_x));
+    CHECK(same_bits(got.grad_weight, want.grad_weight));
+  }
+}
+
 TEST_CASE("T9, trap 14: equal logits lose the logarithm of the vocabulary", "[loss_head]") {
   HeadProblem problem{8, 0.0};
   std::fill(problem.targets.begin(), problem.targets.end(), kVocabulary - 1);
-  for (const GroupLayout& layout : {GroupLayout{1}, {2}, {4, true}}) {
+  for (const GroupLayout& layout :
+       {GroupLayout{1}, {2}, {4, true}, {1, false, true, 4}, {2, false, true, 2}}) {
     const HeadResult got = run_head(problem, layout);
     for (const float loss : got.losses) {
       CHECK(double{loss} == Approx(std::log(double{kVocabulary})).epsilon(1e-6));

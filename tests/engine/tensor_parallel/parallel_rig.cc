@@ -72,6 +72,7 @@ void run_group(const GroupLayout& layout,
     group.index = communicator.index();
     group.is_sequence_parallel = layout.is_sequence_parallel;
     group.is_overlapping = layout.is_overlapping;
+    group.lanes = layout.lanes;
     body(group, *device);
   });
 }

@@ -16,6 +16,7 @@ struct GroupLayout {
   int64_t size = 1;
   bool is_sequence_parallel = false;
   bool is_overlapping = true;
+  int64_t lanes = 1;
   std::string text() const;
 };
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "engine/model/initial_weights.h"
+#include "engine/layers/initial_weights.h"
 #include "engine/model/logical_tensors.h"
 #include "kernels/ops/span.h"
 
@@ -138,7 +138,7 @@ class RankStages {
     for (const auto& stage : stages_) {
       for (const auto& unit : stage->units()) {
         std::vector<float> master(static_cast<size_t>(unit->elements()));
-        fill_initial_weights(*unit, case_.model.seed, device_.pool(), master.data());
+        fill_initial_weights(context, *unit, case_.model.seed, 0, unit->elements(), master.data());
         for (const auto& parameter : unit->parameters()) {
           float* values = master.data() + parameter->offset;
           std::fill(values + end_of_segments(*parameter), values + parameter->shape.elements(),

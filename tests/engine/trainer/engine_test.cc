@@ -75,6 +75,11 @@ TEST_CASE("calls out of order are refused by name", "[engine]") {
   TestEngine engine(tiny_config());
   const std::vector<int32_t> rows = random_rows(4, 17, 61, 2);
   CHECK(error_of([&] { optimizer_step(*engine); }).word() == "mid_step");
+  TestEngine canonical(tiny_config({{"precision.reduction", "canonical"}}));
+  const Error refused = error_of([&] { forward_backward(*canonical, token_batch(rows, 4)); });
+  CHECK(refused.word() == "not_built");
+  CHECK(has(refused, "call=forward_backward"));
+  CHECK(step(*canonical, token_batch(rows, 4)).step == 1);
   CHECK(error_of([&] { read(*engine, "final_norm.weight", TensorKind::kGradient); }).word() ==
         "mid_step");
   forward_backward(*engine, token_batch(rows, 4));
