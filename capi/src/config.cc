@@ -62,7 +62,7 @@ int32_t plait_config_load_hf(plait_config* config, const char* directory, plait_
     held->value = std::move(changed);
     for (const std::string& warning : read.warnings) {
       held->context->log().write(plait::LogLevel::kWarning, -1, "checkpoint",
-                                 "config.json: unknown key " + warning + "; path=" + path);
+                                 warning + "; path=" + path);
     }
   });
 }

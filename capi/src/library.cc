@@ -18,14 +18,20 @@ struct Feature {
   bool is_built;
 };
 
+#ifdef PLAIT_HAS_MPI
+constexpr bool kHasMpi = true;
+#else
+constexpr bool kHasMpi = false;
+#endif
+
 // A function whose feature is not built names it in its error.
 const Feature kFeatures[] = {
     {"cpu", true},          {"gpt2_tokenizer", true},
-    {"hugging_face", true}, {"world", false},
+    {"hugging_face", true}, {"world", true},
     {"checkpoint", true},   {"verify", true},
     {"convert", true},      {"planner", false},
     {"measure", false},     {"cuda", false},
-    {"nccl", false},        {"mpi", false},
+    {"nccl", false},        {"mpi", kHasMpi},
     {"dlpack", false},      {"quarantine", has_quarantine()},
 };
 

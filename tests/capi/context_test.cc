@@ -112,6 +112,7 @@ TEST_CASE("The build says what it has", "[capi]") {
   CHECK(std::string(plait_build_info("compiler")).size() > 2);
   CHECK(std::string(plait_build_info("features")).find("cpu") != std::string::npos);
   CHECK(std::string(plait_build_info("feature.cpu")) == "yes");
+  CHECK(std::string(plait_build_info("feature.world")) == "yes");
   CHECK(std::string(plait_build_info("feature.planner")) == "not built");
   CHECK(plait_build_info("feature.nonsense") == nullptr);
   CHECK(plait_build_info("nonsense") == nullptr);
