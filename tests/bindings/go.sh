@@ -3,8 +3,8 @@
 # conformance list with every check of pointers and a collection at every turn, and the samples beside those of C.
 # Prints TAP.
 #
-#   go.sh [--build | PATTERN]    --build stops before the tests; PATTERN: the tests of the package that match, alone
-#   go.sh abuse                  the careless host of tests/bindings/go/abuse alone
+#   go.sh [build | PATTERN]    build stops before the tests; PATTERN: the tests of the package that match, alone
+#   go.sh abuse                the careless host of tests/bindings/go/abuse alone
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../support/tap.sh"
 . "$here/../support/hosts.sh"
@@ -55,7 +55,7 @@ build() {
 build >out 2>err
 judge $? "the binding, its tests and the samples build, and vet has nothing to say"
 [ $bad = 0 ] || exit 1
-[ "${1:-}" = --build ] && exit 0
+[ "${1:-}" = build ] && exit 0
 if [ -n "${1:-}" ]; then
   run_tests "$out/plait.test" "$root/bindings/go" -test.run "$1"
   exit $bad

@@ -2,7 +2,7 @@
 # The Rust binding on an installed Plait: the tests of both crates (layout against the header, conformance list
 # of every binding, memory, examples of the documentation) and the sample programs. Prints TAP.
 #
-#   tests/bindings/rust.sh [--build]    --build stops before the tests
+#   tests/bindings/rust.sh [build]    build stops before the tests
 set -u
 . "$(dirname "$0")/../support/tap.sh"
 . "$root/tests/support/hosts.sh"
@@ -23,7 +23,7 @@ build() {
 build >out 2>err && ! grep -A9 '^warning' err >out
 judge $? "crates, tests and samples build without a warning"
 [ $bad = 0 ] || exit 1
-[ "${1:-}" = --build ] && exit 0
+[ "${1:-}" = build ] && exit 0
 
 # Each test of a workspace becomes a line; what failed is shown whole.
 cargo_test() { # MANIFEST

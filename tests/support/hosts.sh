@@ -14,8 +14,11 @@ hosts_install() {
     [ -e "$hosts_prefix/.installed" ] && [ ! "$built" -nt "$hosts_prefix/.installed" ] &&
       [ -e "$installed" ] && exit 0
     rm -rf "$hosts_prefix"
-    cmake --install "$hosts_root/build/release" --prefix "$hosts_prefix" >"$hosts/install.log" 2>&1 ||
-      { cat "$hosts/install.log" >&2; exit 1; }
+    local component
+    for component in runtime development; do
+      cmake --install "$hosts_root/build/release" --prefix "$hosts_prefix" --component $component \
+        >"$hosts/install.log" 2>&1 || { cat "$hosts/install.log" >&2; exit 1; }
+    done
     touch -r "$built" "$hosts_prefix/.installed"
   ) 9>"$hosts/lock"
 }

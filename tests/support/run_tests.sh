@@ -80,11 +80,11 @@ run_programs() { # PRESET LABEL ("" for all)
   run_listed "$1" "${2:-.*}" 1
 }
 
-run_script() { # SCRIPT
+run_script() { # SCRIPT [ARGUMENT…]
   local name log begin=$SECONDS passed failed code
-  name=checks/$(basename "$1")
-  log=$results/$(basename "$1").log
-  timeout -k 10 900 "$1" >"$log" 2>&1 </dev/null
+  name="${*#tests/}"
+  log=$results/$(basename "$1")${2:+.$2}.log
+  timeout -k 10 900 "$@" >"$log" 2>&1 </dev/null
   code=$?
   passed=$(grep -c '^ok ' "$log")
   failed=$(grep -c '^not ok ' "$log")
@@ -106,6 +106,18 @@ run_scripts() {
   for script in tests/checks/*.sh tests/checks/*.py; do
     [ -x "$script" ] && run_script "$script"
   done
+}
+
+# Each host language: its binding, its samples, the conformance list.
+run_bindings() {
+  local language
+  for language in go rust java csharp python; do run_script tests/bindings/$language.sh; done
+}
+
+# Hosts that drop handles, throw in handlers, close twice and call after that.
+run_host_abuse() {
+  local language
+  for language in java go csharp; do run_script tests/bindings/$language.sh abuse; done
 }
 
 # ThreadSanitizer has something to see only where threads are. A test that keeps its handles to the end
