@@ -167,9 +167,11 @@ static int train(Run* run, plait_error** error) {
   spec.struct_size = sizeof spec;
   run->losses = malloc((size_t)run->steps * sizeof(double));
   if (run->losses == NULL) return 1;
-  if (run->is_resumed &&
-      failed(plait_checkpoint_load(run->engine, run->root, -1, NULL, error), error))
-    return 1;
+  if (run->is_resumed) {
+    const int32_t code = plait_checkpoint_load(run->engine, run->root, -1, NULL, error);
+    if (code == PLAIT_STOPPED) return 3; /* nothing was loaded, and nothing is saved over it */
+    if (failed(code, error)) return 1;
+  }
   if (failed(plait_engine_batch_spec(run->engine, &spec, error), error)) return 1;
   while (!is_stopped && spec.first_sample / spec.global_rows < run->steps) {
     int32_t code;

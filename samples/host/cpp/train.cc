@@ -132,9 +132,10 @@ class Run {
   /// True where a signal stopped the run.
   bool train() {
     if (arguments_.is_resumed) {
-      check([&](auto error) {
+      const int32_t code = check([&](auto error) {
         return plait_checkpoint_load(engine_.get(), arguments_.root.c_str(), -1, nullptr, error);
       });
+      if (code == PLAIT_STOPPED) return true;  // nothing was loaded, and nothing is saved over it
     }
     bool is_stopped = false;
     for (auto spec = next(); !is_stopped && spec.first_sample / spec.global_rows < arguments_.steps;

@@ -47,8 +47,11 @@ internal sealed class StopSignals : IDisposable
         {
             while (!isDisposed)
             {
-                if (UnixSignal.WaitAny(signals, MillisecondsBetweenLooks) < signals.Length && !isDisposed) handler();
-                foreach (UnixSignal signal in signals) signal.Reset();
+                UnixSignal.WaitAny(signals, MillisecondsBetweenLooks);
+                // It sees what comes while it waits; Reset tells of what came just before or after, too.
+                bool isAsked = false;
+                foreach (UnixSignal signal in signals) isAsked |= signal.Reset();
+                if (isAsked && !isDisposed) handler();
             }
         });
         thread.IsBackground = true;

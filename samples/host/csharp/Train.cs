@@ -56,12 +56,16 @@ internal static class Train
             using (var engine = new Engine(group, config))
             using (new StopSignals(engine.RequestStop))
             {
-                if (options.IsResumed) engine.Load(options.Root);
                 var losses = new List<string>();
-                bool isStopped = Steps(engine, text, steps, losses);
-                if (options.Root != null)
+                // Where a signal ends the load nothing was loaded, and nothing may be saved over what is there.
+                bool isStopped = options.IsResumed && engine.Load(options.Root) == null;
+                if (!isStopped)
                 {
-                    using (Operation save = engine.Save(options.Root)) save.Wait();
+                    isStopped = Steps(engine, text, steps, losses);
+                    if (options.Root != null)
+                    {
+                        using (Operation save = engine.Save(options.Root)) save.Wait();
+                    }
                 }
                 Console.WriteLine(string.Join(" ", losses));
                 engine.Close();

@@ -86,7 +86,10 @@ fn train(arguments: &Arguments) -> Outcome<bool> {
     stop_on_signals(engine.stopper());
 
     if let (Some(root), true) = (&arguments.root, arguments.is_resumed) {
-        engine.load(root, None)?;
+        if engine.load(root, None)?.is_none() {
+            println!(); // stopped: nothing was loaded, and nothing is saved over it
+            return Ok(true);
+        }
     }
     let (mut losses, mut is_stopped) = (Vec::new(), false);
     let mut spec = engine.batch_spec()?;
