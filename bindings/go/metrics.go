@@ -12,7 +12,7 @@ type Metrics struct {
 
 	Step                                    int64 // the first is 1
 	SamplesTotal, TokensTotal, SkippedTotal int64
-	Tokens, Targets                         int64   // of this call; targets are the unmasked ones
+	Tokens, Targets                         int64   // since the last update, this call's included; targets are the unmasked ones
 	Skipped                                 bool    // the update was not applied
 	Loss                                    float64 // mean negative log-likelihood per target, in nats
 	GradNorm                                float64 // before clipping

@@ -83,8 +83,8 @@ namespace Plait
 
     /// <summary>
     /// Memory of a batch, to be filled in place. Its methods check where they write, and that the memory is still
-    /// there; a Span or a pointer that was taken from it is good until the batch is disposed of or the tensor gets
-    /// another shape, and nobody checks that.
+    /// there; a Span or a pointer that was taken from it is good until the batch is disposed of or collected, or the
+    /// tensor gets another shape, and nobody checks that.
     /// </summary>
     public sealed unsafe class BatchView
     {

@@ -125,7 +125,7 @@ namespace Plait
 
     /// <summary>
     /// Memory of a tensor of a checkpoint, to be read. A Span or a pointer that was taken from it is good until the
-    /// checkpoint is disposed of, and nobody checks that.
+    /// checkpoint is disposed of or collected, and nobody checks that.
     /// </summary>
     public sealed class TensorView
     {

@@ -55,10 +55,10 @@ namespace Plait
         /// <summary>Steps since the run began whose update was not applied.</summary>
         public long SkippedTotal { get; private set; }
 
-        /// <summary>Tokens of this call.</summary>
+        /// <summary>Tokens since the last update, this call's included.</summary>
         public long Tokens { get; private set; }
 
-        /// <summary>Unmasked targets of this call.</summary>
+        /// <summary>Those of them that are unmasked targets.</summary>
         public long Targets { get; private set; }
 
         /// <summary>True when the update was not applied.</summary>

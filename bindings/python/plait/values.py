@@ -158,9 +158,9 @@ class Metrics(NamedTuple):
     tokens_total: int
     skipped_total: int
     tokens: int
-    """Of this call."""
+    """Since the last update, this call's included."""
     targets: int
-    """Of this call, without those that are ignored."""
+    """Of these tokens, without those that are ignored."""
     skipped: bool
     """The update was not applied."""
     loss: float

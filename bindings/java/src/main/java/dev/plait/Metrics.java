@@ -12,8 +12,8 @@ import dev.plait.internal.plait_metrics;
  * @param samplesTotal sequences since the run began
  * @param tokensTotal tokens since the run began
  * @param skippedTotal updates that were not applied since the run began
- * @param tokens of this call
- * @param targets of this call that were not masked
+ * @param tokens since the last update, those of this call included
+ * @param targets of these tokens, without those that are masked
  * @param skipped whether the update of this step was not applied
  * @param loss mean negative log-likelihood of a target, in nats
  * @param gradNorm before clipping
