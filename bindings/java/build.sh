@@ -15,7 +15,7 @@ sources=$here/src/main/java
 internal=$out/generated/dev/plait/internal
 pkg-config --print-errors --exists plait # says where it has looked
 headers=$(pkg-config --variable=includedir plait)
-library=$(pkg-config --variable=libdir plait)/libplait.so
+library=$(readlink -f "$(pkg-config --variable=libdir plait)/libplait.so") # the file: links stay as old as they are
 jdk=$(dirname "$(dirname "$(readlink -f "$(command -v javac)")")")
 platform=linux-$(uname -m)
 native=$out/jar/dev/plait/internal/$platform
@@ -23,7 +23,7 @@ native=$out/jar/dev/plait/internal/$platform
 is_current() {
   [ -e "$out/plait.jar" ] &&
     [ -z "$(find "$here/build.sh" "$sources" "$here/../swig/plait.i" "$here/../swig/java.i" \
-      "$headers/plait" "$library" -type f,l -newer "$out/plait.jar" | head -n 1)" ]
+      "$headers/plait" "$library" -type f -newer "$out/plait.jar" | head -n 1)" ]
 }
 
 build_native() {
@@ -37,7 +37,7 @@ build_native() {
     -o "$native/libplait_java.so" $(pkg-config --libs plait) -Wl,-z,defs '-Wl,-rpath,$ORIGIN'
   local soname
   soname=$(readelf -d "$library" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
-  cp -L "$library" "$native/$soname"
+  cp "$library" "$native/$soname"
   printf '%s\n' "$soname" libplait_java.so >"$native/libraries" # in the order of loading
 }
 
