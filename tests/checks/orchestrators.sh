@@ -104,11 +104,12 @@ judge $? "a signal to the whole group reaches the command once"
 judge $? "mistakes in the options of resume are refused"
 
 # Slurm: sbatch runs the script where the job is; before the limit the tasks of the step get the signal.
-slurm() { begin env SLURM_JOB_ID=1234 SLURM_JOB_NODELIST=localhost SLURM_NTASKS=2 "$@"; }
+job=$(($(port) - 20000)) # from which the script makes its port
+slurm() { begin env SLURM_JOB_ID=$job SLURM_JOB_NODELIST=localhost SLURM_NTASKS=2 "$@"; }
 fresh
 slurm "$recipes/slurm/plait.sbatch" config.json ROOT --metrics metrics
 trained 1 && kill -TERM "$(process 1)" "$(process 2)"
-ended 3 && [ "$(cat requeued)" = 1234 ]
+ended 3 && [ "$(cat requeued)" = "$job" ]
 judge $? "Slurm: the signal before the limit saves, and the job is queued again"
 slurm "$recipes/slurm/plait.sbatch" config.json ROOT --metrics metrics
 trained 2 && kill -KILL "$(process 2)"

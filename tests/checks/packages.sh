@@ -34,7 +34,7 @@ printf '#!/bin/sh\necho called >>%s\n' "$work/called" >fake/ldconfig
 chmod +x fake/ldconfig
 as_root=()
 [ "$(id -u)" = 0 ] || as_root=(fakeroot)
-dpkg_root() { PATH=$work/fake:$PATH "${as_root[@]}" dpkg --root="$work/root" --force-script-chrootless "$@" >out 2>err; }
+dpkg_root() { PATH=$work/fake:$PATH:/usr/sbin:/sbin "${as_root[@]}" dpkg --root="$work/root" --force-script-chrootless "$@" >out 2>err; }
 dpkg_root --install debs/*.deb
 [ $? = 0 ] && [ -s called ] && [ -x root/usr/bin/plait ] && [ -e root/usr/share/man/man1/plait.1.gz ] &&
   [ -e "root/usr/share/doc/$library/copyright" ]

@@ -2,7 +2,7 @@
 # and does not touch apt when nothing is.
 
 packages_build="g++ cmake ninja-build pkg-config libdnnl-dev libhwy-dev libabsl-dev nlohmann-json3-dev libxxhash-dev libcli11-dev libflatbuffers-dev flatbuffers-compiler"
-packages_test="abigail-tools catch2 clang libclang-rt-14-dev clang-format-14 clang-tidy-14 valgrind python3 binutils git libopenmpi-dev openmpi-bin dpkg-dev file doxygen groff-base perl"
+packages_test="abigail-tools catch2 clang libclang-rt-14-dev clang-format-14 clang-tidy-14 valgrind python3 binutils git libopenmpi-dev openmpi-bin dpkg-dev fakeroot file doxygen groff-base perl"
 packages_bindings="golang-go rustc cargo mono-mcs mono-runtime libmono-cil-dev openjdk-17-jdk-headless swig python3-dev"
 packages_sample="bible-kjv"
 packages_cluster="iproute2"
