@@ -49,9 +49,9 @@ train() { mono "$out/train.exe" "$@" >out 2>err </dev/null; }
   [ "$(wc -w <expected)" = 30 ] && grep -q '^step 30/30 loss [0-9.]* | [0-9]* tokens/s$' err
 judge $? "the sample prints the 30 losses of the C sample, bit for bit"
 
-timeout 60 mono "$out/train.exe" train.json text --steps 100000 --checkpoint saved >out 2>err </dev/null &
+timeout 120 mono "$out/train.exe" train.json text --steps 100000 --checkpoint saved >out 2>err </dev/null &
 runner=$!
-for _ in $(seq 200); do
+for _ in $(seq 1200); do
   grep -qs '^step 5/' err && break
   sleep 0.05
 done

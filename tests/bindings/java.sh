@@ -92,7 +92,7 @@ judge $? "Train goes on after its checkpoint with the losses of C, loaded as a m
 
 "${java_train[@]}" tensor.json "$text" --steps 100000 --checkpoint stopped >out 2>err &
 train=$!
-for ((i = 0; i < 400; i++)); do grep -q '^step 3/' err && break; sleep 0.05; done
+for ((i = 0; i < 1200; i++)); do grep -q '^step 3/' err && break; sleep 0.05; done
 kill -TERM $train
 wait $train
 code=$?

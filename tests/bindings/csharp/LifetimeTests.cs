@@ -114,7 +114,7 @@ internal static class LifetimeTests
                     }
                 });
                 stepper.Start();
-                while (rig.Engine.State != EngineState.Running) Thread.Yield();
+                while (rig.Engine.State != EngineState.Running && stepper.IsAlive) Thread.Yield();
                 rig.Engine.Dispose();
                 Tap.Check(stepper.Join(5000), "the step did not end");
                 var failure = end as PlaitException;

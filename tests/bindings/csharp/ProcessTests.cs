@@ -96,7 +96,7 @@ internal static class ProcessTests
                     Stopwatch waited = Stopwatch.StartNew();
                     var ender = new Thread(() =>
                     {
-                        Thread.Sleep(50);
+                        Thread.Sleep(300); // by then the other thread waits
                         if (isDisposed) group.Dispose();
                         else group.Abort();
                     });
