@@ -96,6 +96,7 @@ run_script() { # SCRIPT [ARGUMENT…]
     failed=1
     echo "ended with code $code" >>"$log"
   fi
+  [ $code = 0 ] && [ "$passed" = 0 ] && [ "$failed" = 0 ] && failed=1 && echo "nothing was tested" >>"$log"
   [ "$failed" = 0 ] || grep -A20 -E '^(not ok |FAILED)' "$log" >>"$log.short"
   [ -s "$log.short" ] && mv "$log.short" "$log"
   record "$name" "$passed" "$failed" $((SECONDS - begin)) "$log"

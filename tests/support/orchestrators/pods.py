@@ -114,12 +114,12 @@ def run(documents, replacements, options):
     for _, template, controller in pods_of(documents):
         container = template["spec"]["containers"][0]
         own = variables(container)
-        words = [re.sub(r"\$\((\w+)\)", lambda match: own[match.group(1)], word)
+        words = [local(re.sub(r"\$\((\w+)\)", lambda match: own[match.group(1)], word))
                  for word in container["command"] + container["args"]]
         config = words.index("train") + 1
         words[config + 1:config + 1] = options
         environment = {name: local(value) for name, value in {**controller, **own}.items()}
-        children.append(subprocess.Popen([local(word) for word in words], stdin=subprocess.DEVNULL,
+        children.append(subprocess.Popen(words, stdin=subprocess.DEVNULL,
                                          env={"PATH": os.environ["PATH"], **environment}))
     signal.signal(signal.SIGTERM, lambda number, frame: [child.terminate() for child in children])
     print("pods", *(child.pid for child in children), flush=True)
