@@ -28,7 +28,7 @@ build >out 2>err
 judge $? "the binding, its tests and the sample build without a warning"
 [ $bad = 0 ] || exit 1
 [ "$filter" = build ] && exit 0
-export MONO_PATH=$out
+export MONO_PATH=$out TMPDIR=$work # where the tests make their folders
 
 if [ "$filter" = abuse ]; then
   mono --debug "$out/abuse.exe" || bad=1

@@ -16,7 +16,7 @@ bare = re.findall(r"^\s*(?:enum \{ )?(PLAIT_\w+) = (?!\d+,? *\/\*\*<)", text, re
 assert len(values) > 50 and not bare, bare'
 judge $? "so is every constant, at which Doxygen does not look"
 missing=$(grep -ohE 'PLAIT_CALL plait_[a-z0-9_]+' "$include"/plait/*.h | sed 's/.* //' | sort -u |
-  while read -r name; do grep -qs "$name" "$build"/doc/html/plait*8h.html || echo "$name"; done)
+  while read -r name; do grep -qsw "$name" "$build"/doc/html/plait*8h.html || echo "$name"; done)
 echo "$missing" >err
 [ -z "$missing" ] && grep -q 'Embed Plait' "$build/doc/html/index.html"
 judge $? "all functions and the guide are in the HTML"
