@@ -41,28 +41,47 @@ class StopOnSignals:
         os.set_blocking(self._writer, False)
         self._thread = threading.Thread(target=self._watch, name="plait-signals", daemon=True)
         self._thread.start()
+        self._outer: dict[int, object] = {}
         self._outer_writer = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        self._outer = {number: signal.signal(number, self._handle) for number in self._signals}
+        try:
+            for number in self._signals:
+                self._outer[number] = signal.signal(number, self._handle)
+        except BaseException:  # a signal that nobody can handle
+            self._leave()
+            raise
         return self
 
     def __exit__(self, kind, error, traceback) -> None:
-        for number, handler in self._outer.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
-        signal.set_wakeup_fd(self._outer_writer)
-        os.close(self._writer)
-        self._thread.join()
+        self._leave()
         if len(self.received) >= len(self._actions):
             raise KeyboardInterrupt from error
 
+    def _leave(self) -> None:
+        """Leaves signals as they were found."""
+        try:
+            for number, handler in self._outer.items():
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        finally:
+            signal.set_wakeup_fd(self._outer_writer)
+            os.close(self._writer)
+            self._thread.join()
+
     def _watch(self) -> None:
         while number := os.read(self._reader, 1):
-            if self._outer_writer != -1:
-                os.write(self._outer_writer, number)
+            self._pass_on(number)
             if number[0] in self._signals:
                 self.received.append(number[0])
                 if len(self.received) <= len(self._actions):
                     self._act(self._actions[len(self.received) - 1])
         os.close(self._reader)
+
+    def _pass_on(self, number: bytes) -> None:
+        if self._outer_writer == -1:
+            return
+        try:
+            os.write(self._outer_writer, number)
+        except OSError:
+            pass  # full or closed: as Python does, and the stop goes on
 
     @staticmethod
     def _act(action: Callable[[], None]) -> None:

@@ -15,8 +15,8 @@ def when_running(engine, *actions):
     def act():
         while engine.state != plait.EngineState.RUNNING:
             time.sleep(0.01)
-        for action in actions:
-            time.sleep(0.1)
+        for i, action in enumerate(actions):
+            time.sleep(0.1 if i > 0 else 0)
             action()
 
     thread = threading.Thread(target=act)
@@ -82,6 +82,15 @@ class Stop(unittest.TestCase):
                 thread.join()
             self.assertIsInstance(result, plait.Stopped)
             self.assertEqual((result.metrics.step, signals.received), (1, [signal.SIGINT]))
+            self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
+            self.assertEqual(signal.set_wakeup_fd(-1), -1)
+
+    def test_signal_that_cannot_be_handled(self):
+        """a signal that nobody can handle is refused, and signals are as they were"""
+        with Life() as life:
+            with self.assertRaises(OSError):
+                with life.engine.stop_on_signals(signal.SIGINT, signal.SIGKILL):
+                    pass
             self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
             self.assertEqual(signal.set_wakeup_fd(-1), -1)
 
