@@ -41,9 +41,9 @@ mirror! {
         tokens_total: i64,
         /// Steps whose update was not applied.
         skipped_total: i64,
-        /// Tokens of this call.
+        /// Tokens since the last update, those of this call included.
         tokens: i64,
-        /// Targets of this call, the unmasked ones.
+        /// The unmasked targets among them.
         targets: i64,
         /// 1: the update was not applied.
         skipped: i64,
