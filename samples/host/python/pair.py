@@ -59,6 +59,8 @@ def main():
     parser.add_argument("directory", metavar="DIRECTORY")
     parser.add_argument("--steps", metavar="N", type=int)
     given = parser.parse_args()
+    if given.steps is not None and given.steps <= 0:
+        parser.error("--steps takes a number above 0")
     try:
         return run(given)
     except plait.PlaitError as error:

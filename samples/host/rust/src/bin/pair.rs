@@ -3,7 +3,7 @@
 //!
 //!     pair CONFIG TEXT RANK DIRECTORY [--steps N]
 //!
-//! The layout is `layout.data` 2, whatever CONFIG says. Prints the losses in one line, as `train` does;
+//! The layout is two replicas, whatever CONFIG says. Prints the losses in one line, as `train` does;
 //! both processes print the same. Exit codes: 0 done, 1 an error, 2 usage.
 
 use std::path::{Path, PathBuf};
@@ -73,7 +73,9 @@ fn train(arguments: &Arguments) -> Outcome<()> {
     let context = Context::new()?;
     let mut config = Config::new(&context)?;
     load(&mut config, &arguments.config)?;
-    config.set("layout.data", "2")?;
+    for (axis, degree) in [("tensor", "1"), ("pipeline", "1"), ("data", "2")] {
+        config.set(&format!("layout.{axis}"), degree)?;
+    }
     let steps = arguments
         .steps
         .map_or_else(|| number(&config, "run.steps"), Ok)?;
