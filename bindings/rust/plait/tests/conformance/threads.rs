@@ -69,7 +69,7 @@ fn an_abort_ends_a_call_at_once() {
     let error = rig.engine.generate(&[1], 1 << 30, LIMIT).unwrap_err();
     let took = aborter.join().unwrap().elapsed();
     assert_eq!(error.code(), Code::ABORTED);
-    // A second is promised where the machine is free. Without the abort the call takes all of LIMIT.
+    // A second is promised on a free machine. Without the abort the call takes all of LIMIT.
     assert!(took < Duration::from_secs(20), "{took:?}");
 }
 
