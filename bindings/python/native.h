@@ -130,7 +130,11 @@ static void plait_handle_finalize(PyObject* object) {
   }
   void* pointer = self->pointer;
   self->pointer = NULL;
-  if (pointer != NULL) self->kind->release(pointer);
+  if (pointer != NULL) {  // which ends a save that runs
+    Py_BEGIN_ALLOW_THREADS;
+    self->kind->release(pointer);
+    Py_END_ALLOW_THREADS;
+  }
   PyErr_Restore(type, value, traceback);
 }
 
