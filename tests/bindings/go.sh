@@ -13,10 +13,7 @@ judge $? "the library is installed"
 [ $bad = 0 ] || exit 1
 
 out=$hosts/go
-mkdir -p "$out"
-export GOCACHE=$out/cache GOPATH=$out/path GOFLAGS="-mod=mod -buildvcs=false" GOPROXY=off GOTOOLCHAIN=local CGO_ENABLED=1
-# What cgo made of another header is not taken from the cache.
-export CGO_CFLAGS="-O2 -g -DPLAIT_HEADERS=0x$(cat "$hosts_prefix"/include/plait/*.h | sha1sum | cut -c1-8)"
+hosts_go
 
 at() { (cd "$1" && "${@:2}"); } # FOLDER COMMAND…
 

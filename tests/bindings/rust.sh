@@ -7,11 +7,7 @@ set -u
 . "$(dirname "$0")/../support/tap.sh"
 . "$root/tests/support/hosts.sh"
 out=$hosts/rust
-export CARGO_TARGET_DIR=$out CARGO_HOME=$out/home CARGO_TERM_COLOR=never RUST_BACKTRACE=0
-# The distribution's tools are the oldest that the crates support.
-cargo=cargo
-[ -x /usr/bin/cargo ] && [ -x /usr/bin/rustc ] && [ -x /usr/bin/rustdoc ] &&
-  cargo=/usr/bin/cargo && export RUSTC=/usr/bin/rustc RUSTDOC=/usr/bin/rustdoc
+hosts_rust
 crates=$root/bindings/rust/Cargo.toml sample=$root/samples/host/rust/Cargo.toml
 
 build() {
