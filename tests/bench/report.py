@@ -12,6 +12,7 @@ import busy_rows  # noqa: E402
 import by_op_rows  # noqa: E402
 import checkpoint_rows  # noqa: E402
 import collective_rows  # noqa: E402
+import host_rows  # noqa: E402
 import llmc_rows  # noqa: E402
 import op_rows  # noqa: E402
 import parallel_rows  # noqa: E402
@@ -89,7 +90,7 @@ def main():
     parser.add_argument("--case", action="append", default=[])
     parser.add_argument("--large", action="store_true")
     options = parser.parse_args()
-    parts = options.only or ["ceilings", "ops", "steps", "parallel", "collectives", "checkpoint"]
+    parts = options.only or ["ceilings", "ops", "steps", "parallel", "collectives", "checkpoint", "hosts"]
     table = Table()
     begin = time.time()
     table.note(f"Plait {commit()}, {processor()}, {len(os.sched_getaffinity(0))} cores, "
@@ -115,6 +116,10 @@ def main():
         table.section("Checkpoints")
         check_idle(table, "before the checkpoints")
         checkpoint_rows.run(table, options.bin, options.quick)
+    if "hosts" in parts:
+        table.section("Host languages")
+        check_idle(table, "before the hosts")
+        host_rows.run(table, options.quick)
     table.end(time.time() - begin)
     return 1 if table.failures else 0
 

@@ -11,6 +11,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "tests", "bench"))
 import busy_rows  # noqa: E402
 import by_op_rows  # noqa: E402
+import host_rows  # noqa: E402
 import llmc_rows  # noqa: E402
 import shapes  # noqa: E402
 import step_rows  # noqa: E402
@@ -202,6 +203,72 @@ class Checks:
                 table, plait, make_llmc(os.path.join(self.work, what), **options), True))
             self.judge(len(table.why) == 2 and why in table.why[0] and not table.rows, f"llm.c: {what} is no measurement", table)
 
+    def host_calls(self):
+        c, java = (host_rows.Host(name, [], [], {}) for name in ("C", "Java"))
+
+        def calls(table, _):
+            host_rows.add_calls(table, c, {"state": [190, 200, 230], "version": [204, 210, 206]})
+            host_rows.add_calls(table, java, {"state": [990, 1000, 5000], "version": [1010, 1020, 1000]})
+        table = self.run(calls)
+        self.judge(near(table.rows["call: state of an engine", "C", ""][0]["share"], 0.2)
+                   and table.missed == ["call: version C", "call: version Java"],
+                   "calls: the median of the turns in microseconds, C's floor and that of the others", table)
+
+    def host_feed(self):
+        host = host_rows.Host("Go", [], [], {})
+        size, own, foreign = 1000, 4096, 8192
+
+        def feed(addresses, *counts, set_copies=size):
+            control = {"call": "set", "address": 0, "bytes": size, "copied": set_copies, "allocations": 0}
+            maps = [{"call": call, "address": own, "bytes": size, "copied": copied, "allocations": 0} for call, copied in counts]
+            table = self.run(lambda table, _: host_rows.add_feed(table, host, {"bytes": size, "addresses": addresses},
+                                                                 [*maps, control]))
+            rows = table.rows.get(("feeding a batch by map", "Go", "int32"))
+            return table, rows and rows[0]["share"]
+        for what, wanted, arguments in (
+                ("nothing where each batch is filled at the library's address", 0, ([own] * 4, ("map", 0), ("map", 0))),
+                ("a batch that is filled elsewhere", size / 4, ([own, own, foreign, own], ("map", 0))),
+                ("what map copies", 2 * size / 4, ([own] * 4, ("map", size), ("map", size))),
+                ("a host that maps and then sets", size / 4, ([own] * 4, ("map", 0), ("set", size)))):
+            table, copied = feed(*arguments)
+            self.judge(copied == wanted and len(table.missed) == (wanted > 0), f"copies of a batch: {what}", table)
+        table, copied = feed([own], ("map", 0), set_copies=0)
+        self.judge(copied is None and "not seen" in table.why[0], "copies of a batch: none are trusted that the set does not show", table)
+
+    def host_training(self):
+        """Steps of C take 100 ms, after two that take a second."""
+        def run(seconds, rate, losses="4 3"):
+            times = [1.0, 2.0]
+            return host_rows.Run([*times, *(2 + seconds * i for i in range(1, 5))], [9.0, 9.0, rate, rate, rate, rate], losses)
+        shape, hosts = host_rows.TRAINED, [host_rows.Host(name, [], [], {}) for name in ("C", "C#")]
+
+        def train(*own):
+            """Turns in which the host takes so long; None for one that fails."""
+            class Fake:
+                def __init__(self, table):
+                    self.table, self.own = table, list(own)
+
+                def config(self, *_):
+                    return ""
+
+                def train(self, host, _, __):
+                    if host.name == "C":
+                        return run(0.1, 1000.0)
+                    return self.own.pop(0)
+            return self.run(lambda table, _: host_rows.train(Fake(table), hosts, True))
+        table = train(run(0.11, 1000.0), run(0.1, 980.0))
+        row = table.rows.get((f"training, {shape.name}", "C#", "fp32"), [None])[0]
+        self.judge(row and near(row["share"], 100 * (1 / 1.1 + 1) / 2) and "99.0%" in row["note"] and len(table.missed) == 1
+                   and near(table.rows[f"training, {shape.name}", "C", "fp32"][0]["seconds"], 0.1),
+                   "training: the median of the turns' ratios, by the clock between lines", table)
+        table = train(run(0.1, 1000.0), run(0.1, 1000.0, "4 3.5"))
+        self.judge(table.why == ["its losses are not those of C"] and (f"training, {shape.name}", "C#", "fp32") not in table.rows,
+                   "training: no ratio where the losses differ", table)
+        program = write_program(os.path.join(self.work, "train"), "#!/bin/sh\necho 'step 1/2 loss 4.0 | 5 tokens/s' >&2\necho 4\n")
+        host = host_rows.Host("Rust", [], [program], {})
+        table = self.run(lambda table, _: host_rows.Bench(table, self.work, self.work).train(host, "config", 2))
+        self.judge(len(table.why) == 1 and "step 1/2" in table.why[0], "training: a program that ends early is no measurement", table)
+
     def refused(self):
         directory = make_llmc(os.path.join(self.work, "part"))
         os.unlink(os.path.join(directory, llmc_rows.MODEL_FILE))
@@ -215,7 +282,8 @@ class Checks:
 def main():
     with tempfile.TemporaryDirectory() as work:
         checks = Checks(work)
-        for check in (checks.torch, checks.memory, checks.by_op, checks.busy, checks.llmc, checks.refused):
+        for check in (checks.torch, checks.memory, checks.by_op, checks.busy, checks.llmc, checks.host_calls, checks.host_feed,
+                      checks.host_training, checks.refused):
             check()
         os.chdir(ROOT)
     return 1 if checks.is_bad else 0
