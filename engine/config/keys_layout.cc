@@ -128,16 +128,18 @@ constexpr KeyInfo kLayoutKeys[] = {
      .type = KeyType::kWord,
      .default_text = "ordered",
      .choices = "ordered,canonical",
-     .doc = "Order of sums over ranks: by ascending coordinate, or canonical, which tensor, "
-            "pipeline and data degrees do not change: the same bits in every layout whose degrees "
-            "divide precision.canonical_tensor and precision.canonical_data."},
+     .doc =
+         "Order of sums over ranks: by ascending coordinate, or canonical, in which gradients and "
+         "activations have the same bits for all degrees that divide "
+         "precision.canonical_tensor and precision.canonical_data, at one layout.micro_batch."},
     {.name = "precision.canonical_tensor",
      .type = KeyType::kInteger,
      .default_text = "2",
      .minimum = "1",
      .maximum = "64",
      .doc = "Canonical sums: the parts, a power of two, in which the products of a layer are "
-            "computed and added, on however many tensor ranks."},
+            "computed and added, on however many tensor ranks; a rank of n parts holds n chunks of "
+            "logits at once."},
     {.name = "precision.canonical_data",
      .type = KeyType::kInteger,
      .default_text = "2",

@@ -2,8 +2,8 @@
 
 namespace plait {
 
-Linear::Linear(Parameter* weight, Parameter* bias, bool is_second_use)
-    : weight_(weight), bias_(bias), rows_{0, weight->shape[0]}, is_second_use_(is_second_use) {}
+Linear::Linear(Parameter* weight, Parameter* bias)
+    : weight_(weight), bias_(bias), rows_{0, weight->shape[0]} {}
 
 Linear::Linear(Parameter* weight, Rows rows, bool is_second_use)
     : weight_(weight), bias_(nullptr), rows_(rows), is_second_use_(is_second_use) {}

@@ -38,10 +38,10 @@ class Linear final : public LinearLayer {
   struct Rows {
     int64_t first = 0, count = 0;
   };
-  /// `bias`, of all rows, may be null. Parameters are borrowed. The gradient goes to the weight's
-  /// second accumulator when `is_second_use`.
-  Linear(Parameter* weight, Parameter* bias, bool is_second_use = false);
-  /// Of some rows of a weight without a bias.
+  /// `bias` may be null. Parameters are borrowed.
+  Linear(Parameter* weight, Parameter* bias);
+  /// Of some rows of a weight without a bias. The gradient goes to the weight's second accumulator
+  /// when `is_second_use`.
   Linear(Parameter* weight, Rows rows, bool is_second_use);
 
   void prepare(OpContext& context, int64_t max_rows) override;
@@ -57,7 +57,7 @@ class Linear final : public LinearLayer {
   Parameter* weight_;
   Parameter* bias_;
   Rows rows_;
-  bool is_second_use_;
+  bool is_second_use_ = false;
   LinearWeight linear_;
   Buffer packed_;
 };

@@ -217,7 +217,9 @@ Config saved_config(const Manifest& manifest, const Config& layout) {
   }
   for (const KeyInfo& info : all_keys()) {
     const std::string_view name = info.name;
-    if (name.starts_with("layout.") && layout.is_set(name)) {
+    const bool is_of_layout = name.starts_with("layout.") || name == "precision.reduction" ||
+                              name.starts_with("precision.canonical_");
+    if (is_of_layout && layout.is_set(name)) {
       config.set(name, std::string_view(layout.get(name)));
     }
   }

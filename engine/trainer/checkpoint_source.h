@@ -70,8 +70,8 @@ class CheckpointSource {
 /// Throws `no_file`, `no_checkpoint`, and what its reader throws.
 std::unique_ptr<CheckpointSource> open_checkpoint_source(Files& files, const std::string& path);
 
-/// The configuration that a step was saved under, but for what a layout says (keys layout.*): those
-/// come from `layout`.
+/// The configuration that a step was saved under, but for what a layout says (keys layout.*,
+/// precision.reduction and precision.canonical_*): those come from `layout`.
 Config saved_config(const Manifest& manifest, const Config& layout);
 
 /// JSON: the steps of a root, newest first, and what looks like a step and is none, with reasons.

@@ -78,8 +78,12 @@ ConvertPlan plan_import(const CheckpointSource& source, Config config,
   if (is_contradicted) throw contradiction;
   config.set("checkpoint.weights_only", "true");
   if (!config.is_set("train.global_batch")) {
-    const int64_t rows = config.get_integer("layout.micro_batch") *
-                         config.get_integer("layout.data") * config.get_integer("layout.pipeline");
+    int64_t parts = config.get_integer("layout.data");
+    if (config.get("precision.reduction") == "canonical") {
+      parts = std::max(parts, config.get_integer("precision.canonical_data"));
+    }
+    const int64_t rows =
+        config.get_integer("layout.micro_batch") * parts * config.get_integer("layout.pipeline");
     config.set("train.global_batch", std::to_string(rows));
   }
   ConvertPlan plan{proved_settings(config), {}};

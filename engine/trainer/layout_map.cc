@@ -39,9 +39,7 @@ StageOptions declaring_options(const Settings& settings, const Coordinates& at, 
   options.is_last = index + 1 == static_cast<int64_t>(runs.size());
   options.slots = 0;
   options.max_rows = 0;
-  options.tensor.size = layout.tensor;
-  options.tensor.index = at.tensor;
-  options.tensor.is_sequence_parallel = layout.sequence_parallel && layout.tensor > 1;
+  options.tensor = tensor_group(settings, at);
   return options;
 }
 

@@ -115,10 +115,7 @@ void LocalEngine::write_tensor(std::string_view name, TensorKind kind, DType dty
 void LocalEngine::run_generation(Rank& rank, int64_t local) {
   constexpr int32_t kNonfinite = -2, kEnd = -1;
   std::vector<int32_t>* ids = &request_.ids[static_cast<size_t>(local)];
-  const int64_t padded =
-      padded_vocabulary(settings_.model.vocab_size,
-                        std::max(settings_.layout.tensor, settings_.precision.canonical_tensor));
-  std::vector<float> logits(static_cast<size_t>(rank.holds_loss() ? padded : 0));
+  std::vector<float> logits(static_cast<size_t>(rank.holds_loss() ? rank.padded_vocabulary() : 0));
   for (int64_t i = 0; i < request_.count; ++i) {
     const GlobalSums agreed = rank.add_up({0, 0, ranks_.is_stop_requested() ? 1 : 0});
     if (agreed.stop != 0) {

@@ -154,14 +154,8 @@ void Rank::build_stages() {
 }
 
 TensorGroup Rank::tensor_group() const {
-  const LayoutConfig& layout = settings_.layout;
-  TensorGroup group;
-  group.size = layout.tensor;
-  group.index = at_.tensor;
-  if (layout.tensor > 1) group.communicator = groups_[static_cast<size_t>(Axis::kTensor)].get();
-  group.is_sequence_parallel = layout.sequence_parallel && layout.tensor > 1;
-  group.is_overlapping = layout.overlap;
-  group.lanes = std::max<int64_t>(settings_.precision.canonical_tensor / layout.tensor, 1);
+  TensorGroup group = plait::tensor_group(settings_, at_);
+  if (group.size > 1) group.communicator = groups_[static_cast<size_t>(Axis::kTensor)].get();
   return group;
 }
 

@@ -117,6 +117,8 @@ class Rank final : private StepHandler {
   const Coordinates& at() const { return at_; }
   const Mesh& mesh() const { return place_.mesh; }
   bool holds_loss() const { return holds_loss_; }
+  /// Logits of next_logits.
+  int64_t padded_vocabulary() const { return stages_.back()->padded_vocabulary(); }
   const std::vector<LogicalTensor>& tensors() const { return tensors_; }
   const std::vector<TensorPlace>& places(int64_t tensor) const {
     return places_[static_cast<size_t>(tensor)];

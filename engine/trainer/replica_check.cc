@@ -209,7 +209,10 @@ Divergence ReplicaCheck::ask_all(int64_t place, const uint64_t* own, Answer* ans
     const ReplicaPart& part = parts_[static_cast<size_t>(i)];
     if (place_of(part) != place) continue;
     const int64_t data = part.is_on_all_data ? 0 : groups_.data->index();
-    answer = {part.first_holder + groups_.tensor->size() * data, own[i]};
+    const int64_t set = part.first_holder + groups_.tensor->size() * data;
+    const uint64_t both[] = {answer.hash, own[i]};
+    // The lanes of a rank hold parts of one tensor; their hashes become one.
+    answer = {set, answer.set < 0 ? own[i] : hash_of(both, sizeof both)};
   }
   const int64_t world = world_size(groups_);
   gather_by_rank(groups_, &answer, sizeof answer, answers + world, answers);

@@ -127,6 +127,10 @@ std::string numerics_text(const Settings& settings, const std::string& isa) {
   const auto add = [&](const char* key, const std::string& value) {
     text += std::string(key) + "=" + value + "\n";
   };
+  if (precision.reduction == ReductionChoice::kCanonical) {
+    add("canonical_data", std::to_string(precision.canonical_data));
+    add("canonical_tensor", std::to_string(precision.canonical_tensor));
+  }
   add("compute", dtype_name(precision.compute));
   add("device", settings.device.device);
   add("flush_to_zero", precision.flush_to_zero ? "true" : "false");

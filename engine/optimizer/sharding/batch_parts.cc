@@ -26,6 +26,9 @@ BatchParts::BatchParts(int64_t parts, const ShardedChunks& chunks, Device& devic
 void BatchParts::begin_step(int64_t micro_batches) {
   check(micro_batches % parts_ == 0, "a batch has micro-batches for each of its parts");
   micro_batches_ = micro_batches;
+  for (auto& [unit, uses] : uses_) {
+    for (Use& use : uses) use.begun = 0;
+  }
 }
 
 size_t BatchParts::join(OpContext& context, const Use& use, TensorView gradient,
@@ -41,7 +44,6 @@ GradientMode BatchParts::begin(OpContext& context, const ShardedUnit& unit, Grad
                                GradientMode mode) {
   if (parts_ == 1 || context.is_measuring()) return mode;
   Use& own = use_of(unit, use);
-  if (mode == GradientMode::kOverwrite) own.begun = 0;
   const int64_t done = own.begun++, length = micro_batches_ / parts_;
   if (done % length != 0) return GradientMode::kAccumulate;
   if (done == 0) return GradientMode::kOverwrite;

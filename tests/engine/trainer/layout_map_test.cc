@@ -31,11 +31,27 @@ std::vector<Piece> comparable(const std::vector<StatePiece>& pieces) {
   return all;
 }
 
+/// Layouts and, where they go with them, canonical sums of two parts.
+std::vector<Keys> keys_of_layouts(bool is_llama) {
+  std::vector<Keys> all;
+  for (const LayoutCase& layout : layouts_of(is_llama)) {
+    all.push_back(layout.keys());
+    const bool may_be_canonical = 2 % layout.tensor == 0 && 2 % layout.data == 0 &&
+                                  layout.zero < 2 && !layout.is_sequence_parallel;
+    if (!may_be_canonical) continue;
+    all.push_back(layout.keys());
+    all.back().emplace_back("precision.reduction", "canonical");
+  }
+  return all;
+}
+
 TEST_CASE("A layout without an engine has the boxes of the engine's ranks", "[layout_map]") {
   for (const bool is_llama : {false, true}) {
-    for (const LayoutCase& layout : layouts_of(is_llama)) {
-      INFO(layout.text() << (is_llama ? "llama" : "gpt2"));
-      const Config config = laid_out_config(is_llama, layout.keys());
+    for (const Keys& keys : keys_of_layouts(is_llama)) {
+      std::string text = is_llama ? "llama" : "gpt2";
+      for (const auto& [key, value] : keys) text += " " + key + "=" + value;
+      INFO(text);
+      const Config config = laid_out_config(is_llama, keys);
       const Settings settings = make_settings(config);
       const LayoutMap map(settings);
       OpenEngine engine(config);
@@ -125,6 +141,30 @@ TEST_CASE("A conversion says what it cannot do and leaves no step", "[layout_map
   CHECK(word(laid_out_config(false, {}), false).empty());
   CHECK(word(laid_out_config(false, {}), false) == "step_exists");
   CHECK(word(laid_out_config(false, {{"checkpoint.on_existing", "replace"}}), false).empty());
+}
+
+TEST_CASE("A conversion may leave canonical sums", "[layout_map]") {
+  const StepFolder folder;
+  Env& env = posix_env();
+  const Keys canonical = {{"precision.reduction", "canonical"}};
+  const std::string original = save_step(laid_out_config(false, canonical), folder / "a");
+  Log log(env.clock);
+  const auto convert = [&](const Keys& keys) {
+    AsyncOperation operation(env.clock);
+    convert_checkpoint(env, &log, *open_checkpoint_source(env.files, original),
+                       laid_out_config(false, keys), folder / "b", operation);
+  };
+  Keys keys = {{"layout.data", "4"}};
+  std::string word;
+  try {
+    convert(keys);
+  } catch (const Error& error) {
+    word = error.word();
+  }
+  CHECK(word == "argument");
+  keys.emplace_back("precision.reduction", "ordered");
+  convert(keys);
+  CHECK(list_root(env.files, folder / "b").steps.size() == 1);
 }
 
 }  // namespace

@@ -79,6 +79,11 @@ std::vector<PokeCase> poke_cases() {
        {0, 2, 4, 6},
        6},
       {shared_heads, {"layers.0.attention.key.weight", kParam, 2}, {0, 1, 2, 3}, 2},
+      // The first of the two lanes.
+      {with(data4, {{"precision.reduction", "canonical"}, {"precision.canonical_data", "4"}}),
+       {"layers.1.attention.query.weight", kParam, 2},
+       {0, 1, 2, 3},
+       2},
   };
 }
 
