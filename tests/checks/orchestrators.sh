@@ -153,7 +153,7 @@ judge $? "torchrun: a killed worker takes the others with it, and all start agai
 
 # Kubernetes.
 pods() { # MANIFEST OPTION…
-  begin python3 "$root/tests/support/orchestrators/pods.py" run "$recipes/kubernetes/$1" /work/="$work/" \
+  begin python3 "$root/tests/support/orchestrators/pods.py" run "$recipes/kubernetes/$1" /data/="$work/" \
     /etc/plait/="$work/" /usr/share/plait/orchestrators="$recipes" plait-0.plait.default.svc.cluster.local=127.0.0.1 \
     plait-master-0=127.0.0.1 29500="$pods_port" 23456="$pods_port" -- --set run.checkpoint="$work/ROOT" "${@:2}"
 }

@@ -3,6 +3,8 @@
 # default that of the release build. A script ends with `exit $bad`.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 export PLAIT=${PLAIT:-$root/build/release/bin/plait}
+export LC_ALL=C.UTF-8
+unset JAVA_TOOL_OPTIONS JDK_JAVA_OPTIONS _JAVA_OPTIONS # of which a JVM speaks on stderr
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
