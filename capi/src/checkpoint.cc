@@ -68,7 +68,12 @@ int32_t plait_checkpoint_load(plait_engine* engine, const char* path, int64_t ti
     const Held<plait_engine> held(engine, "engine", Use::kExclusive);
     const std::string directory = plait::text_argument(path, "path");
     plait::check_timeout(timeout_ms);
-    out.set(held->value->load(directory, timeout_ms));
+    std::string text;
+    if (held->value->load(directory, timeout_ms, &text) == plait::Outcome::kStopped) {
+      return plait::Code::kStopped;
+    }
+    out.set(std::move(text));
+    return plait::Code::kOk;
   });
 }
 

@@ -111,9 +111,11 @@ class Engine {
   /// that. Its report: path, step, sequence, bytes, seconds; or that it was skipped (on_busy).
   virtual std::shared_ptr<AsyncOperation> save(const std::string& root, int64_t timeout_ms) = 0;
   /// Takes the state of a checkpoint (a root or one step, of any layout), or the weights of a
-  /// Hugging Face directory. JSON report: path, step, what was skipped and why, warnings. On error
-  /// the state is unchanged; where it could not be kept so, the engine is lost.
-  virtual std::string load(const std::string& path, int64_t timeout_ms) = 0;
+  /// Hugging Face directory. JSON report, unless null: path, step, what was skipped and why,
+  /// warnings. On error, or when stopped, the state is unchanged; where it could not be kept so,
+  /// the engine is lost.
+  virtual Outcome load(const std::string& path, int64_t timeout_ms,
+                       std::string* report = nullptr) = 0;
 
   virtual void request_stop() = 0;  ///< any thread, also a signal handler
   virtual void abort() = 0;         ///< any thread

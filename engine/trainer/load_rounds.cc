@@ -69,14 +69,15 @@ Answer LoadRounds::watch(const Work& work) {
     while (!is_done) {
       changed.wait_for(lock, kLookAtLoad);
       const bool is_late = options_.env->clock.now_ns() >= deadline_ns_;
-      if (is_late || ranks_.state() == EngineState::kLost) is_cancelled.store(true);
+      const bool is_lost = ranks_.state() == EngineState::kLost;
+      if (is_late || is_lost || must_stop()) is_cancelled.store(true);
     }
   }
   thread.join();
   const bool is_lost = ranks_.state() == EngineState::kLost;
   const bool has_stopped = own.error && own.error->word() == "cancelled";
-  const bool is_too_late = !own.error && is_cancelled.load() && !forgives_lateness_;
-  if (has_stopped || is_too_late || is_lost) own.error = stopped();
+  const bool is_too_late = !own.error && is_cancelled.load() && !is_committed_;
+  if (has_stopped || is_too_late || is_lost || must_stop()) own.error = stopped();
   return own;
 }
 
@@ -85,6 +86,7 @@ Error LoadRounds::stopped() const {
   if (ranks_.state() == EngineState::kLost) {
     return Error("aborted", "the engine was aborted").subsystem("engine/trainer");
   }
+  if (must_stop()) return Error("cancelled", "a stop was requested").subsystem("engine/trainer");
   return Error("deadline", "the load did not end within its limit")
       .with("phase", name_)
       .with("limit_ms", limit_ms_)

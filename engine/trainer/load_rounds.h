@@ -22,19 +22,21 @@ class LoadRounds {
   LoadRounds(RankSet& ranks, const EngineOptions& options, const char* name, int64_t limit_ms);
 
   using Work = FunctionRef<std::string(const std::atomic<bool>& is_cancelled)>;
-  /// Does the work on a library thread, which is told to stop when the time is over or the engine
-  /// lost, and gives its text or error to all. Answers by peer. Throws when the world fails.
+  /// Does the work on a library thread, which is told to stop when the time is over, the engine
+  /// lost or a stop requested, and gives its text or error to all; after a request the error is
+  /// `cancelled`. Answers by peer. Throws when the world fails.
   std::vector<Answer> run(const Work& work);
 
   /// From now on live state may not be what it was: a world that fails leaves the engine lost.
   void touch() { is_touched_ = true; }
   bool is_touched() const { return is_touched_; }
-  /// From now on work that is done counts, however late.
-  void forgive_lateness() { forgives_lateness_ = true; }
+  /// From now on work that is done counts, however late, and requests of a stop wait.
+  void commit() { is_committed_ = true; }
 
  private:
   Answer answer(const Work& work);
   Answer watch(const Work& work);
+  bool must_stop() const { return !is_committed_ && ranks_.is_stop_requested(); }
   Error stopped() const;
   std::vector<Answer> tell(const Answer& own);
 
@@ -42,7 +44,7 @@ class LoadRounds {
   const EngineOptions& options_;
   const char* name_;
   int64_t limit_ms_, deadline_ns_;
-  bool is_touched_ = false, forgives_lateness_ = false;
+  bool is_touched_ = false, is_committed_ = false;
   bool has_met_ = false;  // all processes are in the load
 };
 

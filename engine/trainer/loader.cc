@@ -255,7 +255,7 @@ bool Loader::prove() {
 /// The second pass, into live state that was not fresh: from here on an error loses the engine.
 void Loader::copy() {
   rounds_.touch();
-  rounds_.forgive_lateness();
+  rounds_.commit();
   const auto work = [&](const std::atomic<bool>& is_cancelled) {
     if (source_->read(pieces_, true, is_cancelled) != own_sums_) {
       throw Error("digest_mismatch", "the step has changed while it was loaded")

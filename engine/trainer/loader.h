@@ -32,7 +32,8 @@ class Loader {
   Loader(RankSet& ranks, const EngineOptions& engine, Options options);
   ~Loader();
 
-  /// Inside RankSet::Call::prepare: on return masters, and moments where they are taken, hold the
+  /// Inside RankSet::Call::prepare; throws `cancelled` after a request of a stop, in every process.
+  /// On return masters, and moments where they are taken, hold the
   /// values on all ranks; nothing else has changed. Errors leave the state as it was, but for
   /// `must_undo`, or have the disposition of a lost engine.
   void run();

@@ -50,7 +50,7 @@ class LocalEngine final : public Engine {
   void write_tensor(std::string_view name, TensorKind kind, DType dtype, const void* data,
                     int64_t bytes, int64_t timeout_ms) override;
   std::shared_ptr<AsyncOperation> save(const std::string& root, int64_t timeout_ms) override;
-  std::string load(const std::string& path, int64_t timeout_ms) override;
+  Outcome load(const std::string& path, int64_t timeout_ms, std::string* report = nullptr) override;
   void request_stop() override { ranks_.request_stop(); }
   void abort() override;
   void close(int64_t timeout_ms) override;

@@ -68,7 +68,7 @@ Manifest LocalEngine::describe() const {
                       numerics_text(settings_, isa_name(ranks_.rank(0).device().isa())));
 }
 
-std::string LocalEngine::load(const std::string& path, int64_t timeout_ms) {
+Outcome LocalEngine::load(const std::string& path, int64_t timeout_ms, std::string* report) {
   ranks_.check_usable();
   check_no_pending("load");
   saver_.wait(settings_.checkpoint.save_timeout_ms);
@@ -102,12 +102,17 @@ std::string LocalEngine::load(const std::string& path, int64_t timeout_ms) {
   };
   try {
     ranks_.run(call);
+  } catch (const Error& error) {
+    give_up_load(loader, limit_ms);
+    if (take_stop(error.word() == "cancelled")) return Outcome::kStopped;
+    throw;
   } catch (...) {
     give_up_load(loader, limit_ms);
     throw;
   }
   take_loaded(loader);
-  return load_report(loader, path);
+  if (report != nullptr) *report = load_report(loader, path);
+  return Outcome::kDone;
 }
 
 /// After a failure: what was written to is drawn again, or the engine is lost.

@@ -154,6 +154,23 @@ TEST_CASE("A save is listed, opened, and what another engine loads", "[capi][che
         PLAIT_NOT_FOUND);
 }
 
+TEST_CASE("A load that is asked to stop has no effect, and the next one runs",
+          "[capi][checkpoint]") {
+  CheckpointRun run;
+  Err err;
+  run.train(1);
+  run.save("root");
+  const double next = run.train(1);
+  host::Bytes report;
+  plait_engine_request_stop(run.engine());
+  CHECK(plait_checkpoint_load(run.engine(), run.path("root").c_str(), -1, report.out(), err) ==
+        PLAIT_STOPPED);
+  CHECK(static_cast<plait_bytes*>(report) == nullptr);
+  CHECK(err.get() == nullptr);
+  CHECK(holds(run.load("root"), "\"step\":1"));
+  CHECK(run.train(1) == next);
+}
+
 TEST_CASE("An open step has its tensors, kinds and properties", "[capi][checkpoint]") {
   CheckpointRun run;
   Err err;

@@ -31,7 +31,7 @@ void train_all(ProcessEngines& engines, int64_t steps) {
 /// Loads in all processes; the reports, which must be equal.
 nlohmann::json load_all(ProcessEngines& engines, const std::string& path) {
   std::vector<std::string> reports(engines.size());
-  require_all(engines.each([&](size_t i) { reports[i] = engines[i].load(path, 20'000); }), "");
+  require_all(engines.each([&](size_t i) { engines[i].load(path, 20'000, &reports[i]); }), "");
   return nlohmann::json::parse(reports[0]);
 }
 

@@ -8,6 +8,7 @@
 #include "engine/trainer/checkpoint_source.h"
 #include "tests/checkpoint/golden_steps.h"
 #include "tests/engine/trainer/open_engine.h"
+#include "tests/engine/trainer/resume_support.h"
 
 namespace plait::test {
 namespace {
@@ -53,7 +54,7 @@ TEST_CASE("golden checkpoints load into engines, in their own layout and in anot
       config.set("threads", "1");
       config.set("run.steps", "9");
       OpenEngine engine(config);
-      const auto report = nlohmann::json::parse(engine->load(golden_path(name), -1));
+      const auto report = loaded(*engine, golden_path(name));
       CHECK(report["step"] == 3);
       CHECK(report["skipped"].empty());
       require_held(*engine, *reader);

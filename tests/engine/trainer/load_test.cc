@@ -66,7 +66,7 @@ TEST_CASE("L1, L3: a root falls back from what is damaged and says so", "[load]"
     for (const bool is_fresh : {true, false}) {
       TestEngine engine(run.config);
       if (!is_fresh) resume_steps(*engine, 2);
-      const nlohmann::json report = nlohmann::json::parse(engine->load(run.root(), -1));
+      const nlohmann::json report = loaded(*engine, run.root());
       CHECK(report["step"] == 2);
       REQUIRE(report["skipped"].size() == 1);
       CHECK(report["skipped"][0]["name"] == "step-000000000003");
@@ -80,7 +80,7 @@ TEST_CASE("L1, L3: a root falls back from what is damaged and says so", "[load]"
     engine->set("checkpoint.fallback", "true");
     CHECK(thrown_by([&] { engine->load(run.path(3), -1); }).word() == one.word);
     CHECK((state_bits(*engine) == before));
-    CHECK(nlohmann::json::parse(engine->load(run.path(1), -1))["step"] == 1);
+    CHECK(loaded(*engine, run.path(1))["step"] == 1);
   }
 }
 
@@ -256,7 +256,7 @@ TEST_CASE("weights alone load into a new run, and nothing else of what was", "[l
   const Config weights = with(run.config, "checkpoint.weights_only", "true");
   TestEngine stepped(weights);
   resume_steps(*stepped, 2);
-  const nlohmann::json report = nlohmann::json::parse(stepped->load(run.root(), -1));
+  const nlohmann::json report = loaded(*stepped, run.root());
   CHECK(report["weights_only"] == true);
   TestEngine source(run.config);
   source->load(run.root(), -1);
@@ -347,7 +347,7 @@ TEST_CASE("numerics that changed are a warning, or refused where they must not",
   CHECK(error.word() == "numerics_changed");
   CHECK(says(error, "ssse3"));
   engine->set("checkpoint.numerics", "warn");
-  const nlohmann::json report = nlohmann::json::parse(engine->load(run.root(), -1));
+  const nlohmann::json report = loaded(*engine, run.root());
   REQUIRE(report["warnings"].size() == 1);
   CHECK(report["warnings"][0].get<std::string>().find("isa from baseline to ssse3") !=
         std::string::npos);
@@ -394,4 +394,32 @@ TEST_CASE("an abort from another thread ends a load", "[load]") {
   target = &engine;
   CHECK(thrown_by([&] { engine->load(run.root(), -1); }).word() == "aborted");
   CHECK(engine->state() == EngineState::kLost);
+}
+
+TEST_CASE("a request of a stop ends a load without effect", "[load]") {
+  const SavedRun run(2);
+  for (const int steps : {0, 3}) {  // into fresh state, and beside what is there
+    FaultFiles files(posix_env().files);
+    OpenEngine* target = nullptr;
+    files.before_each([&](FileOperation operation, const std::string& path) {
+      if (operation != FileOperation::kRead || path.find(".plt") == std::string::npos) return;
+      if (target != nullptr) (*target)->request_stop();
+      target = nullptr;
+    });
+    Env env{files, posix_env().clock, posix_env().entropy};
+    OpenEngine::Options options;
+    options.env = &env;
+    OpenEngine engine(run.config, options);
+    resume_steps(*engine, steps);
+    const std::vector<uint32_t> before = state_bits(*engine);
+    target = &engine;
+    std::string report = "untouched";
+    CHECK(engine->load(run.root(), -1, &report) == Outcome::kStopped);
+    CHECK(report == "untouched");
+    CHECK((state_bits(*engine) == before));
+    CHECK(engine->counter("steps") == steps);
+    // The request is spent.
+    CHECK(loaded(*engine, run.root())["step"] == 2);
+    CHECK((state_bits(*engine) == run.states.back()));
+  }
 }

@@ -186,7 +186,7 @@ TEST_CASE("the majority is right; without one the first holder is", "[replicas]"
 TEST_CASE("a flipped bit is found by the next comparison", "[replicas]") {
   const std::vector<PokeCase> cases = poke_cases();
   const PokeCase one = cases[GENERATE(range(size_t{0}, size_t{13}))];
-  REQUIRE(cases.size() == 13);
+  REQUIRE(cases.size() == 14);
   INFO(one.target.tensor << " rank " << one.target.rank << " " << one.layout[0].first << " "
                          << one.layout[0].second);
   OpenEngine engine(

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,13 @@ inline std::string save_now(Engine& engine, const std::string& root) {
   const auto operation = engine.save(root, -1);
   if (!operation->wait(60'000)) throw Error("deadline", "a save did not end").with("root", root);
   return operation->result();
+}
+
+/// Loads; the report.
+inline nlohmann::json loaded(Engine& engine, const std::string& path) {
+  std::string report;
+  if (engine.load(path, -1, &report) != Outcome::kDone) throw Error("cancelled", "stopped");
+  return nlohmann::json::parse(report);
 }
 
 inline std::string step_path(const std::string& root, int64_t step) {

@@ -263,7 +263,7 @@ TEST_CASE("a resumed run differs from a cold start; properties and counters come
   first->set_property(property);
   save_now(*first, folder.file("root"));
   TestEngine resumed(config), cold(config);
-  const nlohmann::json report = nlohmann::json::parse(resumed->load(folder.file("root"), -1));
+  const nlohmann::json report = loaded(*resumed, folder.file("root"));
   CHECK(report["step"] == 3);
   CHECK(report["format"] == "plait");
   CHECK(report["weights_only"] == false);
@@ -289,7 +289,7 @@ TEST_CASE("precision may change where it is allowed: masters serve weights and w
     save_now(*first, root);
     TestEngine other(tiny_config({{"precision.compute", types[1 - from]},
                                   {"checkpoint.allow_change", R"(["precision.compute"])"}}));
-    const nlohmann::json report = nlohmann::json::parse(other->load(root, -1));
+    const nlohmann::json report = loaded(*other, root);
     CHECK(report["warnings"].size() == 2);  // the key and the numerics
     for (const TensorKind kind : {TensorKind::kMaster, TensorKind::kMoment1}) {
       CHECK((read_all(*other, kind) == read_all(*first, kind)));
