@@ -1,6 +1,7 @@
 #include "capi/src/guard.h"
 
 #include <cxxabi.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -13,6 +14,9 @@ namespace plait {
 namespace {
 
 std::atomic<pid_t> owner{0};
+/// 1 in a page that the kernel fills with zeros for a forked child, so that no call asks for the
+/// process's number; null until the process is claimed, or where the kernel cannot do that.
+std::atomic<std::atomic<int>*> unwiped{nullptr};
 thread_local int callback_depth = 0;
 
 }  // namespace
@@ -23,10 +27,21 @@ InCallback::~InCallback() { --callback_depth; }
 
 void claim_process() {
   pid_t nobody = 0;
-  owner.compare_exchange_strong(nobody, getpid());
+  if (!owner.compare_exchange_strong(nobody, getpid())) return;
+  constexpr size_t kBytes = sizeof(std::atomic<int>);
+  void* page = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return;
+  if (madvise(page, kBytes, MADV_WIPEONFORK) != 0) {
+    munmap(page, kBytes);
+    return;
+  }
+  auto* mark = new (page) std::atomic<int>(1);
+  unwiped.store(mark, std::memory_order_release);
 }
 
 bool is_forked() {
+  const std::atomic<int>* mark = unwiped.load(std::memory_order_acquire);
+  if (mark != nullptr) return mark->load(std::memory_order_relaxed) == 0;
   const pid_t pid = owner.load(std::memory_order_relaxed);
   return pid != 0 && pid != getpid();
 }
