@@ -186,8 +186,8 @@ typedef struct plait_metrics {
   int64_t samples_total;         /**< sequences since the run began */
   int64_t tokens_total;          /**< tokens since the run began */
   int64_t skipped_total;         /**< steps whose update was not applied */
-  int64_t tokens;                /**< of this call */
-  int64_t targets;               /**< of this call, the unmasked ones */
+  int64_t tokens;                /**< since the last update, this call's included */
+  int64_t targets;               /**< of them the unmasked targets */
   int64_t skipped;               /**< 1: the update was not applied */
   double loss;                   /**< mean negative log-likelihood per target, in nats */
   double grad_norm;              /**< before clipping */
@@ -641,7 +641,8 @@ PLAIT_API int32_t PLAIT_CALL plait_engine_step(plait_engine* engine, const plait
                                                plait_error** err);
 
 /** Adds the gradients of a host batch to those since the last update. Any cut of a batch into such
- * calls equals one step on the whole.
+ * calls equals one step on the whole. UNIMPLEMENTED/not_built with precision.reduction=canonical,
+ * whose sums are of whole steps.
  * @since 0.1 @threads C @collective yes @owns none @lifecycle stable */
 PLAIT_API int32_t PLAIT_CALL plait_engine_forward_backward(plait_engine* engine,
                                                            const plait_batch* batch,

@@ -1,4 +1,4 @@
-/**
+/** @file
  * Experimental functions of Plait: no promise at all. They may change or go at any version.
  */
 #ifndef PLAIT_PLAIT_EXPERIMENTAL_H
