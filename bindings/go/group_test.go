@@ -205,22 +205,22 @@ func TestAMeetingEndsWithItsContext(t *testing.T) {
 		both := pair(t)
 		check(both[0].group.AddCard(must(both[1].group.Card())))
 		ctx, cancel := context.WithCancel(background)
-		time.AfterFunc(30*time.Millisecond, cancel)
+		time.AfterFunc(300*time.Millisecond, cancel)
 		err := meet(both[0].group, ctx)
 		expect(t, err, plait.Aborted, "aborted")
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", name, err)
 		}
 		expect(t, meet(both[0].group, ctx), plait.Cancelled, "cancelled")
-		ctx, cancel = context.WithTimeout(background, 50*time.Millisecond)
+		ctx, cancel = context.WithTimeout(background, 500*time.Millisecond)
 		err = meet(both[0].group, ctx)
 		cancel()
 		if !errors.Is(err, plait.DeadlineExceeded) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v", name, err)
 		}
-		time.AfterFunc(30*time.Millisecond, both[0].group.Abort)
+		time.AfterFunc(300*time.Millisecond, both[0].group.Abort)
 		expect(t, meet(both[0].group, background), plait.Aborted, "aborted")
-		time.AfterFunc(30*time.Millisecond, func() { check(both[0].group.Close()) })
+		time.AfterFunc(300*time.Millisecond, func() { check(both[0].group.Close()) })
 		expect(t, meet(both[0].group, background), plait.Aborted, "aborted")
 	}
 }
@@ -233,7 +233,7 @@ func TestAStoreThatDoesNotWaitIsAskedInTurns(t *testing.T) {
 		return nil, nil
 	}
 	ctx, cancel := context.WithCancel(background)
-	time.AfterFunc(50*time.Millisecond, cancel)
+	time.AfterFunc(300*time.Millisecond, cancel)
 	began := time.Now()
 	expect(t, group.JoinKV(ctx, store), plait.Aborted, "aborted")
 	if limit := 2 + int(time.Since(began)/time.Millisecond); asked > limit {

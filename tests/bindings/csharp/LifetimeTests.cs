@@ -170,7 +170,7 @@ internal static class LifetimeTests
 
     private static void Cycles()
     {
-        const int warmUp = 200, cycles = 1000, limitKiB = 4096;
+        const int warmUp = 200, cycles = 1000, limitKiB = 8192;
         long before = 0;
         for (int i = 0; i < warmUp + cycles; ++i)
         {

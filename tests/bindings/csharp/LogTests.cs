@@ -74,7 +74,7 @@ internal static class LogTests
 
     private static void Million()
     {
-        const int warmUp = 200000, all = 1000000, limitKiB = 1024;
+        const int warmUp = 200000, all = 1000000, limitKiB = 8192;
         using (var folder = new Folder())
         using (var context = new Context())
         {

@@ -5,7 +5,7 @@ import dev.plait.PlaitException;
 /** A host that does everything wrong: exceptions, no crash, flat memory. */
 public final class Abuse {
   private static final int ENGINES = 1000;
-  private static final long MAY_GROW_KB = 2048;
+  private static final long MAY_GROW_KB = 8192;
 
   private Abuse() {}
 

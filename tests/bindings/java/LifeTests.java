@@ -20,7 +20,7 @@ import java.util.logging.Logger;
 /** Stop and abort from other threads; the ends of handles. */
 final class LifeTests {
   private static final int CYCLES = 1000;
-  private static final long CYCLES_MAY_GROW_KB = 2048;
+  private static final long CYCLES_MAY_GROW_KB = 8192;
   private static final long LIMIT_NS = TimeUnit.SECONDS.toNanos(20);
 
   private LifeTests() {}

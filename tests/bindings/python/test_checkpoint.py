@@ -3,7 +3,6 @@ import hashlib
 import json
 import os
 import tempfile
-import time
 import unittest
 
 import plait
@@ -177,16 +176,3 @@ class Checkpoints(unittest.TestCase):
             with self.assertRaises(plait.DataLoss):
                 life.engine.load(step)
             self.assertEqual(life.engine.step(life.filled()).step, 1)
-
-
-class Speed(unittest.TestCase):
-    def test_call(self):
-        """a call that does nothing costs no more than 1 µs"""
-        with Life() as life:
-            best = 1.0
-            for _ in range(50):
-                begin = time.perf_counter()
-                for _ in range(200):
-                    life.engine.state
-                best = min(best, (time.perf_counter() - begin) / 200)
-            self.assertLess(best, 1e-6)

@@ -123,4 +123,4 @@ class Lifetime(unittest.TestCase):
                 context.drain_log(lambda record: None)
                 if i == 200:
                     before = resident_bytes()
-            self.assertLess(resident_bytes() - before, 4 << 20)
+            self.assertLess(resident_bytes() - before, 8 << 20)

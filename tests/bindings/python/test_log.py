@@ -86,6 +86,6 @@ class Log(unittest.TestCase):
                 self.make_noise()
                 self.context.drain_log(handle)
         self.assertEqual(count, 1000000)
-        self.assertLess(resident_bytes() - before, 4 << 20)
+        self.assertLess(resident_bytes() - before, 8 << 20)
         rest = self.context.drain_log(lambda record: self.make_noise(), max_records=NOISE)
         self.assertEqual((count + rest) % NOISE, 0)
