@@ -1,0 +1,25 @@
+// What differs between the software whose steps are priced.
+#pragma once
+
+#include <string_view>
+
+namespace plait {
+
+struct Profile {
+  const char* name = "";
+  bool has_lanes = true;               ///< transfers between stages run beside computing
+  bool overlaps_backward = true;       ///< tensor collectives of backward beside products
+  bool accumulates_in_product = true;  ///< weight gradients add inside the product
+  int gradient_bytes = 4;              ///< of an exchanged gradient
+  bool reduces_by_scatter = true;      ///< stage 0: reduce-scatter + all-gather, else all-reduce
+  bool has_fused_attention = true;     ///< no score crosses memory
+  double loss_forward_bytes = 12, loss_backward_bytes = 8;  ///< per logit
+  double optimizer_bytes = 34;                              ///< per owned parameter
+  double gather_bytes_per_second = 0;  ///< of weights, whatever the ranks; 0: as the collectives
+  bool swaps_tied_slices = true;       ///< else the tied gradients are all-reduced by both ends
+};
+
+/// Profile of one of the words of planner.profile; throws `argument` for another.
+const Profile& find_profile(std::string_view name);
+
+}  // namespace plait
