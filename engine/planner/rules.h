@@ -11,7 +11,7 @@
 namespace plait {
 
 /// One violated rule. `word`: devices, heads, kv_heads, feed_forward, layers, batch, interleave,
-/// sequence, schedule, memory.
+/// sequence, schedule, canonical, memory.
 struct Violation {
   const char* word = "";
   std::string sentence;           ///< with both numbers
@@ -21,7 +21,10 @@ struct Violation {
 /// All violated rules but memory; empty: the layout can be priced.
 std::vector<Violation> violated_rules(const Job& job, const LayoutConfig& layout);
 
-/// Whether the fullest rank fits; adds the violation with coordinate and category where not.
+/// Whether `tensor` ranks can share every layer: what of the rules depends on that degree alone.
+bool splits_evenly(const Job& job, int64_t tensor);
+
+/// Whether the fullest rank fits; adds the violation where not (null: to nothing).
 bool fits(const Job& job, const Estimate& estimate, std::vector<Violation>* violations);
 
 }  // namespace plait
