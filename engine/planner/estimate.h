@@ -65,6 +65,10 @@ struct Estimate {
 /// layout keeps the rules (engine/planner/rules.h) and may not fit into memory.
 Estimate price(const Job& job, const LayoutConfig& layout);
 
+/// Prices of the schedule of a priced layout: what the walk below, and a timeline of it, are made
+/// with. Memory, traffic and the sums of a step take no part in them.
+SimulationPrices step_prices(const Job& job, const Estimate& estimate);
+
 /// Walks the schedule in virtual time and fills in the rest.
 void simulate(const Job& job, Estimate* estimate);
 
