@@ -29,21 +29,6 @@ std::unordered_map<std::string_view, size_t> index_names() {
   return index;
 }
 
-/// Insertions, deletions and replacements that turn `a` into `b` (Levenshtein).
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0]++;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
-    }
-  }
-  return row.back();
-}
-
 bool is_tail_of(std::string_view name, std::string_view key) {
   return !name.empty() && key.size() > name.size() && key.ends_with(name) &&
          key[key.size() - name.size() - 1] == '.';
@@ -71,6 +56,20 @@ const KeyInfo& key_info(std::string_view name) {
 }
 
 size_t key_index(const KeyInfo& info) { return static_cast<size_t>(&info - all_keys().data()); }
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0]++;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
 
 const KeyInfo& nearest_key(std::string_view name) {
   name = name.substr(0, kLongestName);

@@ -67,6 +67,9 @@ size_t key_index(const KeyInfo& info);
 /// The known key with the least edit distance to `name`; one that ends in `.name` comes first.
 const KeyInfo& nearest_key(std::string_view name);
 
+/// Insertions, deletions and replacements that turn `a` into `b` (Levenshtein).
+size_t edit_distance(std::string_view a, std::string_view b);
+
 /// True for keys that may change while an engine runs. Throws as key_info.
 bool is_mutable(std::string_view name);
 

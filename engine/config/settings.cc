@@ -252,6 +252,13 @@ TokenizeConfig make_tokenize(const Config& config) {
           .special = config.get_boolean("tokenize.special")};
 }
 
+PlannerConfig make_planner(const Config& config) {
+  return {.tokens = config.get_integer("planner.tokens"),
+          .top = config.get_integer("planner.top"),
+          .profile = config.get("planner.profile"),
+          .search = config.get_texts("planner.search")};
+}
+
 Settings make_settings(const Config& config) {
   return {.model = make_model(config),
           .layout = make_layout(config),
@@ -269,6 +276,11 @@ Settings make_settings(const Config& config) {
           .export_hf = make_export(config),
           .tokenize = make_tokenize(config),
           .seed = static_cast<uint64_t>(config.get_integer("seed"))};
+}
+
+int64_t padded_vocabulary(int64_t vocabulary, int64_t tensor) {
+  const int64_t unit = 128 * tensor;
+  return (vocabulary + unit - 1) / unit * unit;
 }
 
 }  // namespace plait

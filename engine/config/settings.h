@@ -213,6 +213,14 @@ struct TokenizeConfig {
   bool special = false;  ///< marker text becomes its id
 };
 
+/// For hosts and the planner alone: no engine reads it.
+struct PlannerConfig {
+  int64_t tokens = 0;               ///< of the whole run; 0: not asked
+  int64_t top = 0;                  ///< layouts that are wanted
+  std::string profile;              ///< software whose steps are priced
+  std::vector<std::string> search;  ///< further families of layouts: uneven, gpipe, zero3
+};
+
 struct Settings {
   ModelConfig model;
   LayoutConfig layout;
@@ -247,6 +255,10 @@ NetworkConfig make_network(const Config& config);
 TraceConfig make_trace(const Config& config);
 ExportConfig make_export(const Config& config);
 TokenizeConfig make_tokenize(const Config& config);
+PlannerConfig make_planner(const Config& config);
 Settings make_settings(const Config& config);
+
+/// V rounded up to a multiple of 128 · tensor.
+int64_t padded_vocabulary(int64_t vocabulary, int64_t tensor);
 
 }  // namespace plait

@@ -32,11 +32,6 @@ std::string layer_name(int64_t layer, const std::string& suffix) {
   return "layers." + std::to_string(layer) + "." + suffix;
 }
 
-int64_t padded_vocabulary(int64_t vocabulary, int64_t tensor) {
-  const int64_t unit = 128 * tensor;
-  return (vocabulary + unit - 1) / unit * unit;
-}
-
 std::vector<LogicalTensor> logical_tensors(const ModelConfig& model) {
   std::vector<LogicalTensor> out;
   out.push_back({"embedding.token.weight", {model.vocab_size, model.hidden}});

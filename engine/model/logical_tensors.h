@@ -26,7 +26,4 @@ void check_stream_keys(const ModelConfig& model, uint64_t seed);
 /// "layers.I." + `suffix`.
 std::string layer_name(int64_t layer, const std::string& suffix);
 
-/// V rounded up to a multiple of 128 · tensor.
-int64_t padded_vocabulary(int64_t vocabulary, int64_t tensor);
-
 }  // namespace plait

@@ -1,7 +1,8 @@
 // What a plan runs on: devices, nodes, and what links, products and streams cost there.
 //
 // Filled from the keys hardware.*; a built-in description stands behind those that are not set when
-// hardware.name is one of its names. Seconds, bytes, bytes per second, FLOP per second.
+// hardware.name is its name. Seconds, bytes, bytes per second, FLOP per second. The structs of list
+// elements are those of engine/config/hardware_lists.h.
 #pragma once
 
 #include <cstdint>
@@ -11,38 +12,10 @@
 #include <vector>
 
 #include "engine/config/config.h"
+#include "engine/config/hardware_lists.h"
 #include "kernels/base/dtype.h"
 
 namespace plait {
-
-/// Cost of all-reduces in one shape of group: alpha + 2(n − 1)/n · bytes / bytes_per_second.
-struct CollectiveLine {
-  int64_t members_per_node = 1;
-  int64_t nodes = 1;
-  double alpha_seconds = 0;
-  double bytes_per_second = 0;
-  double residual = 0;  ///< largest relative error of the line where it was fitted
-  /// {bytes, seconds} measured, ascending; kept where the line fits badly.
-  std::vector<std::pair<double, double>> points;
-};
-
-/// Sending from one rank to another while all pairs do: alpha + bytes / bytes_per_second.
-struct TransferLine {
-  double alpha_seconds = 0;
-  double bytes_per_second = 0;
-};
-
-/// A measured matrix product [m×k]·[k×n], `batch` of them.
-struct ProductPoint {
-  int64_t m = 0, n = 0, k = 0, batch = 1;
-  DType dtype = DType::kFloat32;
-  double seconds = 0;
-};
-
-struct ProductTile {
-  int64_t rows = 0, columns = 0;
-  double rate = 1;  ///< of the best tile's
-};
 
 struct Failures {
   double per_device_hour = 0;
@@ -69,6 +42,8 @@ struct Hardware {
   std::string kind;   ///< `cuda` or `cpu`
   std::string model;  ///< of the device
   int64_t units = 1;
+  /// Of a CPU: instruction set of the kernels, which decides how they keep weights.
+  std::string isa = "avx512";
   double peak_float32 = 0, peak_bfloat16 = 0, peak_float16 = 0;  ///< 0: not given
   int64_t memory_bytes = 0;
   int64_t reserve_bytes = 0;
@@ -80,7 +55,7 @@ struct Hardware {
   std::vector<ProductTile> tiles;
   std::vector<ProductPoint> points;
   double stream_efficiency = 0;
-  double attention_forward_efficiency = 0;
+  double attention_forward_efficiency = 0;  ///< of the rate of large products; 0: not given
   double attention_backward_efficiency = 0;
   std::vector<CollectiveLine> collectives;
   double half_collective_alpha = 0;
@@ -95,13 +70,21 @@ struct Hardware {
   /// {group of keys, where its numbers come from}, in the order of the table.
   std::vector<std::pair<std::string, std::string>> provenance;
 
+  /// Dense peak of products; 0 where it is not known.
   double peak(DType dtype) const;
   /// Bytes that an engine may take on one device.
   int64_t memory_limit() const { return memory_bytes - reserve_bytes; }
 };
 
-/// Throws `argument` naming the key that is missing, or whose list has elements without a field, of
-/// a wrong type, or out of range (key, element, field, value).
+/// A peak that is not given becomes the best rate of the measured products of its dtype, and
+/// `provenance` says so. So it does of groups of keys that are set without a provenance. Where a
+/// fitted number of a built-in description is replaced, its calibration no longer holds and is left
+/// out.
+///
+/// Throws `argument`: nothing of hardware.* is set (key, choices); a name that no description has
+/// (key, value, nearest); a description without the figures that every plan needs (key: the first,
+/// missing: all of them), or with a list that is no good (engine/config/hardware_lists.h); figures
+/// that contradict each other (their keys and values).
 Hardware make_hardware(const Config& config);
 
 /// Names of the built-in descriptions.

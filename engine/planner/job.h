@@ -31,7 +31,10 @@ struct Job {
   }
 };
 
-/// Throws `argument`: what make_hardware refuses, a key that is missing, world < 1.
+/// Throws `argument`: what make_hardware and the rules of model and batch refuse; world < 1; a
+/// description without the peak of the compute dtype, the rate of fused attention where the profile
+/// has it, or the links that a world of this size needs (key); a world larger than the single node
+/// that is described (world, nearest).
 Job make_job(const Config& config, int64_t world);
 
 /// Bytes of one element: of the compute dtype, and of the residual stream.

@@ -13,10 +13,16 @@ struct Profile {
   int gradient_bytes = 4;              ///< of an exchanged gradient
   bool reduces_by_scatter = true;      ///< stage 0: reduce-scatter + all-gather, else all-reduce
   bool has_fused_attention = true;     ///< no score crosses memory
+  bool always_drops = false;           ///< priced with dropout whatever train.dropout says
   double loss_forward_bytes = 12, loss_backward_bytes = 8;  ///< per logit
   double optimizer_bytes = 34;                              ///< per owned parameter
   double gather_bytes_per_second = 0;  ///< of weights, whatever the ranks; 0: as the collectives
   bool swaps_tied_slices = true;       ///< else the tied gradients are all-reduced by both ends
+  bool blocks_reductions = true;       ///< of stages 0 and 1; else on a lane beside computing
+  bool overlaps_reductions = false;    ///< on that lane: from the begin of the last backward on
+
+  /// Whether this engine runs the steps: its own order of operations, streams and messages.
+  bool is_engine() const { return std::string_view(name) == "plait"; }
 };
 
 /// Profile of one of the words of planner.profile; throws `argument` for another.

@@ -2,17 +2,15 @@
 
 #include <algorithm>
 
+#include "engine/planner/job.h"
+
 namespace plait {
 
 std::vector<std::pair<int64_t, int64_t>> split_layers(const ModelConfig& model,
                                                       const LayoutConfig& layout) {
-  const int64_t stages = layout.pipeline * layout.interleave, layers = model.layers;
   std::vector<std::pair<int64_t, int64_t>> runs;
   int64_t first = 0;
-  for (int64_t stage = 0; stage < stages; ++stage) {
-    const int64_t count = layout.stage_layers.empty()
-                              ? (stage + 1) * layers / stages - stage * layers / stages
-                              : layout.stage_layers[static_cast<size_t>(stage)];
+  for (const int64_t count : stage_layers(model, layout)) {
     runs.emplace_back(first, count);
     first += count;
   }

@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "engine/trainer/flops.h"
+#include "engine/planner/flops.h"
 #include "engine/trainer/local_engine.h"
 #include "engine/trainer/row_digests.h"
 #include "kernels/base/error.h"

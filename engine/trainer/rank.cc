@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "engine/comm/endpoint.h"
-#include "engine/trainer/flops.h"
+#include "engine/planner/flops.h"
 #include "engine/trainer/layer_split.h"
 #include "engine/trainer/tensor_access.h"
 #include "kernels/base/error.h"
