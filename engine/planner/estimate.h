@@ -37,11 +37,22 @@ StepFlops step_flops(const Job& job, const LayoutConfig& layout);
 /// One virtual stage: prices of its passes and the exposed collectives inside them.
 struct StageTimes {
   StagePrice price;
-  double replay = 0;           ///< of price.backward
+  double replay = 0;           ///< of price.backward, without its collectives
   double tensor_forward = 0;   ///< exposed collectives of price.forward
   double tensor_backward = 0;  ///< of price.backward
-  double hop_forward = 0;      ///< to σ + 1
-  double hop_backward = 0;     ///< to σ − 1
+  StageHops hops;
+  StageData data;
+};
+
+/// What follows when the last reduction is in, the same on all ranks but for the gathers.
+struct StepTimes {
+  double optimizer = 0;  ///< of the rank with most parameters
+  double tied = 0;       ///< the two ends bring their gradients of a tied embedding together
+  double slices = 0;     ///< gathers of what the optimizer reads, ZeRO 0
+  double gathers = 0;    ///< of weights after it, ZeRO 1 and 2, of the rank with most
+  double host = 0;
+
+  double whole() const { return optimizer + tied + slices + gathers + host; }
 };
 
 struct Estimate {
@@ -53,6 +64,7 @@ struct Estimate {
   StepParts parts;                     ///< of the coordinate that computes longest
   std::vector<StepParts> coordinates;  ///< by pipeline coordinate
   std::vector<StageTimes> stages;      ///< by σ
+  StepTimes step;
   StepFlops flops;
   double tokens_per_second = 0;
   double model_share = 0;          ///< MFU
@@ -66,11 +78,13 @@ struct Estimate {
 Estimate price(const Job& job, const LayoutConfig& layout);
 
 /// Prices of the schedule of a priced layout: what the walk below, and a timeline of it, are made
-/// with. Memory, traffic and the sums of a step take no part in them.
-SimulationPrices step_prices(const Job& job, const Estimate& estimate);
+/// with.
+SimulationPrices simulation_prices(const Job& job, const Estimate& estimate);
 
 /// Walks the schedule in virtual time and fills in the rest.
 void simulate(const Job& job, Estimate* estimate);
+/// The same along a schedule that is there already: layout_schedule's.
+void simulate(const Job& job, const Schedule& schedule, Estimate* estimate);
 
 /// `price`, then `simulate`.
 Estimate estimate(const Job& job, const LayoutConfig& layout);

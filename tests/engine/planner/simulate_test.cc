@@ -157,7 +157,7 @@ TEST_CASE("P11: idle shares of whole pipelines", "[simulate]") {
 TEST_CASE("a message takes its time, and computing does not wait for it", "[simulate]") {
   const Schedule schedule = make_schedule({ScheduleKind::kGpipe, 2, 1, 2, 0});
   SimulationPrices prices = equal_prices(schedule.shape, {3, 5, 0});
-  prices.message_seconds = 10;
+  prices.hops = {{10, 0}, {0, 10}};
   const Simulation simulation = simulate(schedule, prices);
   // 0: F 0–3, send; F 3–6, its send waits until 13 for the receipt of the first message, which
   // arrives then. 1: F 13–16, receives at 23, F 23–26, B 26–31, B 31–36 with a send at 31 and one
