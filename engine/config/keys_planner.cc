@@ -46,6 +46,11 @@ constexpr KeyInfo kPlannerKeys[] = {
      .maximum = "2147483647",
      .doc = "Units of a device that work on tiles at once: multiprocessors, or CPU threads of a "
             "rank."},
+    {.name = "hardware.device.isa",
+     .type = KeyType::kWord,
+     .default_text = "avx512",
+     .choices = "baseline,ssse3,sse4,avx2,avx512,avx512_bf16,amx",
+     .doc = "Instruction set of a CPU's kernels, as the key isa names it; memory follows from it."},
     {.name = "hardware.device.peak_flops_per_second.float32",
      .type = KeyType::kReal,
      .minimum = "0",
