@@ -25,7 +25,15 @@ struct Options {
   std::string what = "all";  ///< of measure-links
   bool is_simulate = false;  ///< of trace
   std::vector<std::string> merge_paths;
-  std::string topic, prefix;  ///< of help
+  std::string hardware;               ///< of plan and trace --simulate: a file or a built-in name
+  std::vector<std::string> compares;  ///< layouts of --compare, none or two
+  std::string why_not;                ///< layout of --why-not
+  std::string tokens;                 ///< of --tokens, empty when it is not given
+  bool is_uncalibrated = false;
+  std::string write_path, page_path;
+  std::string check_path;                    ///< metrics file of --check
+  std::vector<std::string> calibrate_paths;  ///< metrics files of --calibrate
+  std::string topic, prefix;                 ///< of help
   PlaceWishes place;
   std::string launcher;  ///< of --from-env, empty when it is not given
 };
