@@ -91,6 +91,10 @@ int64_t peak_alive(const InstructionList& list, int64_t stage);
 /// for kForwardOnly, which keeps no state.
 int64_t peak_of_table(const ScheduleShape& shape, int64_t coordinate);
 
+/// Most micro-batches of one chunk of a coordinate alive at once, as `peak_alive` counts them in
+/// the list, but by closed formula.
+int64_t peak_of_table(const ScheduleShape& shape, int64_t coordinate, int64_t chunk);
+
 /// Proves the whole schedule before a rank runs it; throws `invariant` naming the pipeline
 /// coordinate, the line in `schedule_text` (from 1) and the instruction of the first violation, or
 /// `argument` for a shape that no schedule has.

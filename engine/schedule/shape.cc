@@ -65,6 +65,37 @@ void check_groups(const ScheduleShape& shape) {
   throw std::move(error).with("below", below);
 }
 
+/// Of the first `count` passes of an interleaved list in one direction, those of the chunk that is
+/// the `place`-th of that direction.
+int64_t passes_of_chunk(const ScheduleShape& shape, int64_t count, int64_t place) {
+  const int64_t p = shape.pipeline, period = p * shape.chunks;
+  return count / period * p + std::clamp<int64_t>(count % period - place * p, 0, p);
+}
+
+/// Between two changes of chunk, forward or backward, the number alive rises or falls evenly, so it
+/// is largest right before or at such a change of the first period.
+int64_t peak_of_chunk(const ScheduleShape& shape, int64_t coordinate, int64_t chunk) {
+  const int64_t p = shape.pipeline, v = shape.chunks, all = shape.micro_batches * v;
+  const int64_t warm_up = std::min(all, 2 * (p - 1 - coordinate) + (v - 1) * p);
+  const int64_t period = p * v, turns = std::min(all - warm_up, period);
+  int64_t peak = passes_of_chunk(shape, warm_up, chunk);
+  const auto look = [&](int64_t turn) {  // after its forward, before its backward
+    if (turn < 0 || turn >= turns) return;
+    peak = std::max(peak, passes_of_chunk(shape, warm_up + turn + 1, chunk) -
+                              passes_of_chunk(shape, turn, v - 1 - chunk));
+  };
+  const auto look_around = [&](int64_t turn) {
+    for (int64_t near = turn - 1; near <= turn + 1; ++near) look((near % period + period) % period);
+  };
+  look(0);
+  look(turns - 1);
+  for (const int64_t side : {0, 1}) {
+    look_around((chunk + side) * p - warm_up - 1);
+    look_around((v - 1 - chunk + side) * p);
+  }
+  return peak;
+}
+
 }  // namespace
 
 void check_shape(const ScheduleShape& shape) {
@@ -93,6 +124,11 @@ int64_t peak_of_table(const ScheduleShape& shape, int64_t coordinate) {
       return 0;
   }
   return 0;
+}
+
+int64_t peak_of_table(const ScheduleShape& shape, int64_t coordinate, int64_t chunk) {
+  if (shape.kind != ScheduleKind::kInterleaved) return peak_of_table(shape, coordinate);
+  return peak_of_chunk(shape, coordinate, chunk);
 }
 
 }  // namespace plait
