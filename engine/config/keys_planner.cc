@@ -137,7 +137,8 @@ constexpr KeyInfo kPlannerKeys[] = {
     {.name = "hardware.collectives",
      .type = KeyType::kList,
      .doc = "Lines of all-reduce cost, one per group shape, as objects with members_per_node, "
-            "nodes, alpha_seconds, bytes_per_second and residual.",
+            "nodes, alpha_seconds, bytes_per_second and, where known, residual and points "
+            "([bytes, seconds] pairs).",
      .traits = kTraitAnyElement},
     {.name = "hardware.half_collective_alpha",
      .type = KeyType::kReal,
