@@ -18,8 +18,8 @@ struct Profile {
   double optimizer_bytes = 34;                              ///< per owned parameter
   double gather_bytes_per_second = 0;  ///< of weights, whatever the ranks; 0: as the collectives
   bool swaps_tied_slices = true;       ///< else the tied gradients are all-reduced by both ends
-  bool blocks_reductions = true;       ///< of stages 0 and 1; else on a lane beside computing
-  bool overlaps_reductions = false;    ///< on that lane: from the begin of the last backward on
+  bool blocks_reductions = true;       ///< ZeRO 0, 1: each at its place; else after all passes
+  bool overlaps_reductions = false;    ///< or, from the last backward of a stage on, beside passes
 
   /// Whether this engine runs the steps: its own order of operations, streams and messages.
   bool is_engine() const { return std::string_view(name) == "plait"; }

@@ -28,6 +28,7 @@ struct LaneReduction {
 struct CoordinateState {
   double now = 0;
   double pass_begin = 0;                  // of its last pass
+  double after_passes = 0;                // seconds of reductions
   double step_begin = 0;                  // its reductions are in
   std::vector<LaneReduction> reductions;  // on its lane
 };
@@ -60,7 +61,8 @@ class Simulator {
     check(prices.lane_depth >= 1, "a lane has room for a message");
     if (!prices.data.empty()) add_data_to_passes();
     for (const InstructionList& list : schedule.lists) {
-      simulation_.coordinates.push_back({std::vector<InstructionTime>(list.size()), 0});
+      const size_t kept = prices.keeps_times ? list.size() : 0;
+      simulation_.coordinates.push_back({std::vector<InstructionTime>(kept), 0});
     }
   }
 
@@ -137,6 +139,7 @@ class Simulator {
       case Operation::kRelease:
         break;
     }
+    if (!prices_.keeps_times) return;
     simulation_.coordinates[c].instructions[place.index] = {begin, state.now};
   }
 
@@ -188,8 +191,8 @@ class Simulator {
       case ReducePlace::kInList:
         state->now += seconds;
         break;
-      case ReducePlace::kAfterPass:
-        state->reductions.push_back({state->now, seconds});
+      case ReducePlace::kAfterPasses:
+        state->after_passes += seconds;
         break;
       case ReducePlace::kInsidePass:
         state->reductions.push_back({state->pass_begin, seconds});
@@ -198,7 +201,8 @@ class Simulator {
   }
 
   void end_passes(CoordinateState* state) {
-    state->step_begin = lane_end(state->reductions, state->now, prices_.overlap_exponent);
+    state->step_begin =
+        lane_end(state->reductions, state->now, prices_.overlap_exponent) + state->after_passes;
   }
 
   /// Step and gathers after it, which nothing but the slowest coordinate holds back.
@@ -216,13 +220,13 @@ class Simulator {
       while (first > 0 && list[first - 1].operation == Operation::kGather) --first;
       if (first == 0 || list[first - 1].operation != Operation::kStep) continue;
       double now = simulation_.step_begin + prices_.step_seconds;
-      times[first - 1].end = now;
+      if (prices_.keeps_times) times[first - 1].end = now;
       for (size_t i = first; i < list.size(); ++i) {
-        times[i].begin = now;
+        const double begin = now;
         if (!prices_.data.empty()) {
           now += prices_.data[static_cast<size_t>(list[i].stage)].gather_after;
         }
-        times[i].end = now;
+        if (prices_.keeps_times) times[i] = {begin, now};
       }
       simulation_.makespan = std::max(simulation_.makespan, now);
     }

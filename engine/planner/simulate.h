@@ -41,8 +41,8 @@ struct StageData {
 };
 
 enum class ReducePlace {
-  kInList,      ///< the coordinate waits
-  kAfterPass,   ///< on a lane, from its place in the list on
+  kInList,       ///< the coordinate waits
+  kAfterPasses,  ///< the coordinate waits after its last pass
   kInsidePass,  ///< on a lane, from the begin of the pass before it on; ZeRO 2, 3: beside that pass
 };
 
@@ -56,6 +56,7 @@ struct SimulationPrices {
   bool gathers_ahead = false;   ///< weights come beside the pass that reads them
   double overlap_exponent = 3;  ///< of two activities at once: (xʳ + yʳ)^(1/r)
   double step_seconds = 0;      ///< of `step`, once it begins
+  bool keeps_times = true;      ///< whether CoordinateTimes::instructions are wanted
 };
 
 /// When a coordinate came to an instruction and when it went on, in seconds from the start.
@@ -65,7 +66,7 @@ struct InstructionTime {
 };
 
 struct CoordinateTimes {
-  std::vector<InstructionTime> instructions;  ///< as in the coordinate's list
+  std::vector<InstructionTime> instructions;  ///< as in the coordinate's list, or none
   double busy = 0;                            ///< seconds in forward and backward passes
 };
 
