@@ -60,6 +60,17 @@ void ChromeTrace::add_across(const Event& event) {
   events_.add(head(event, "e", event.end_ns).field("id", number).text());
 }
 
+void ChromeTrace::add_value(std::string_view name, int64_t time_ns, std::string_view unit,
+                            int64_t value) {
+  events_.add(JsonObject()
+                  .field("name", name)
+                  .field("ph", "C")
+                  .field("pid", process_)
+                  .raw("ts", microseconds(time_ns))
+                  .raw("args", JsonObject().field(unit, value).text())
+                  .text());
+}
+
 void ChromeTrace::add_fact(std::string_view key, std::string_view json) { facts_.raw(key, json); }
 
 std::string ChromeTrace::text() const {

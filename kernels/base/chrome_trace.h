@@ -29,6 +29,8 @@ class ChromeTrace {
   void add(const Event& event);
   /// One that may lie across others: viewers draw it beside the lane.
   void add_across(const Event& event);
+  /// A value that holds until its next one: viewers draw it as a curve of its own.
+  void add_value(std::string_view name, int64_t time_ns, std::string_view unit, int64_t value);
   /// A fact about the whole timeline: `json` is a value.
   void add_fact(std::string_view key, std::string_view json);
 
