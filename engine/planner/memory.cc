@@ -123,21 +123,25 @@ RankMemory published_memory(const RankShare& share) {
   memory.optimizer = bytes(12, zero >= 1);
   const bool is_full = share.layout.recompute == RecomputeChoice::kFull;
   const double x = static_cast<double>(share.stream_rows * share.hidden);
-  double activations = 0, scratch = 0;
+  double kept = 0, scratch = 0;  // of the chunk that takes most
   for (int64_t chunk = 0; chunk < share.layout.interleave; ++chunk) {
-    const StageShare stage = share.stage(chunk);
-    const int64_t run = std::max<int64_t>(std::min(share.layout.recompute_layers, stage.layers), 1);
-    const auto runs = static_cast<double>((stage.layers + run - 1) / run);
-    const double kept = is_full ? 2 * x * runs
-                                : static_cast<double>(stage.layers) *
-                                      published_layer(share, share.layout.recompute);
-    activations += static_cast<double>(stage.alive) * kept;
-    if (is_full && stage.layers > 0) {
-      scratch = std::max(scratch,
-                         static_cast<double>(run) * published_layer(share, RecomputeChoice::kNone));
-    }
+    const int64_t layers = share.stage(chunk).layers;
+    const int64_t run = std::max<int64_t>(std::min(share.layout.recompute_layers, layers), 1);
+    const auto runs = static_cast<double>((layers + run - 1) / run);
+    kept = std::max(kept, is_full ? 2 * x * runs
+                                  : static_cast<double>(layers) *
+                                        published_layer(share, share.layout.recompute));
+    if (!is_full || layers == 0) continue;
+    scratch = std::max(scratch,
+                       static_cast<double>(run) * published_layer(share, RecomputeChoice::kNone));
   }
-  if (share.is_last) scratch += kLogit * static_cast<double>(share.rows * share.vocabulary);
+  // Memory goes from chunk to chunk, so what counts is how many are alive at once.
+  const double activations = kept * static_cast<double>(peak_of_table(
+                                        schedule_shape(share.job, share.layout), share.pipeline));
+  // Logits are gone before layers are run again.
+  if (share.is_last) {
+    scratch = std::max(scratch, kLogit * static_cast<double>(share.rows * share.vocabulary));
+  }
   memory.activations = static_cast<int64_t>(activations);
   memory.workspace = static_cast<int64_t>(scratch + kLost * (activations + scratch));
   return memory;

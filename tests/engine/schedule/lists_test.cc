@@ -78,6 +78,9 @@ TEST_CASE(
           REQUIRE(most_alive(list) == expected(i));
           REQUIRE(peak_of_table(schedule.shape, i) == expected(i));
           if (v == 1) REQUIRE(peak_alive(list) == expected(i));
+          for (int64_t chunk = 0; chunk < v; ++chunk) {
+            REQUIRE(peak_of_table(schedule.shape, i, chunk) == peak_alive(list, chunk * p + i));
+          }
         }
       };
       check_lists(ScheduleKind::kGpipe, 1, [&](int64_t) { return m; });
