@@ -77,6 +77,19 @@ void* Endpoint::reserve(Buffer& memory, int64_t bytes) {
   return memory.data();
 }
 
+void Endpoint::give_back(uint32_t first, uint32_t count) {
+  const std::lock_guard lock(channels_mutex_);
+  const auto free_memory = [&](auto& channels) {
+    for (auto channel = channels.lower_bound({first, 0, 0});
+         channel != channels.end() && channel->first.communicator - first < count; ++channel) {
+      mailbox_bytes_.fetch_sub(channel->second.memory.bytes(), std::memory_order_relaxed);
+      channel->second.memory = Buffer();
+    }
+  };
+  free_memory(inbound_);
+  free_memory(outbound_);
+}
+
 void Endpoint::post(Outbound& to, MessageHead head, const void* data, const WaitPurpose& purpose) {
   Outbound* const one = &to;
   wait_sent({&one, 1}, purpose);

@@ -84,6 +84,9 @@ class Endpoint {
   int64_t rank() const { return rank_; }
   OperationRing& ring() { return ring_; }
   int64_t now_ns() { return fabric_.clock_.now_ns(); }
+  /// Gives back the memory of channels of groups [first, first + count), which nobody uses any
+  /// more and in which no message is under way.
+  void give_back(uint32_t first, uint32_t count);
   /// Of the mailbox's own memory.
   int64_t mailbox_bytes() const { return mailbox_bytes_.load(std::memory_order_relaxed); }
 
