@@ -26,7 +26,7 @@ struct Candidate {
   Estimate estimate;
   bool is_feasible = false;
   bool is_tie = false;                ///< within half the band of the best, and not alone there
-  std::vector<std::string> warnings;  ///< of feasible ones: why the estimate may be worse than most
+  std::vector<std::string> warnings;  ///< of feasible ones, as layout_warnings has them
   std::vector<Violation> violations;  ///< all of them; of memory where no other rule is broken
   std::vector<Fix> fixes;  ///< least predicted step first, those that change the batch at the end
   int64_t count = 1;       ///< rejected layouts that this one stands for
@@ -39,6 +39,9 @@ struct Band {
   std::vector<std::string> reasons;  ///< what widened it
 };
 Band band_of(const Job& job);
+
+/// Why the estimate of this layout may be worse than the band says: one sentence for each reason.
+std::vector<std::string> layout_warnings(const Job& job, const Estimate& estimate);
 
 struct SearchResult {
   /// Feasible ones by step time, memory, text: the job.top best and all that tie with the best, so
