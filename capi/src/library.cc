@@ -29,7 +29,7 @@ const Feature kFeatures[] = {
     {"cpu", true},          {"gpt2_tokenizer", true},
     {"hugging_face", true}, {"world", true},
     {"checkpoint", true},   {"verify", true},
-    {"convert", true},      {"planner", false},
+    {"convert", true},      {"planner", true},
     {"measure", false},     {"cuda", false},
     {"nccl", false},        {"mpi", kHasMpi},
     {"dlpack", false},      {"quarantine", has_quarantine()},

@@ -113,24 +113,11 @@ TEST_CASE("The build says what it has", "[capi]") {
   CHECK(std::string(plait_build_info("features")).find("cpu") != std::string::npos);
   CHECK(std::string(plait_build_info("feature.cpu")) == "yes");
   CHECK(std::string(plait_build_info("feature.world")) == "yes");
-  CHECK(std::string(plait_build_info("feature.planner")) == "not built");
+  CHECK(std::string(plait_build_info("feature.planner")) == "yes");
+  CHECK(std::string(plait_build_info("feature.cuda")) == "not built");
   CHECK(plait_build_info("feature.nonsense") == nullptr);
   CHECK(plait_build_info("nonsense") == nullptr);
   CHECK(plait_build_info(nullptr) == nullptr);
-}
-
-TEST_CASE("What is not built is refused by name", "[capi]") {
-  const host::Context context = host::make_context();
-  const host::Config config = host::make_config(context);
-  const host::Group group = host::make_group(context, config);
-  Err err;
-  plait_plan* plan = nullptr;
-  CHECK(plait_plan_create(context, config, 8, &plan, err) == PLAIT_UNIMPLEMENTED);
-  CHECK(err.word() == "not_built");
-  CHECK(err.message().find("feature=planner") != std::string::npos);
-  host::Bytes bytes;
-  CHECK(plait_group_measure(group, "all", -1, bytes.out(), err) == PLAIT_UNIMPLEMENTED);
-  CHECK(err.message().find("feature=measure") != std::string::npos);
 }
 
 TEST_CASE("A group of one process needs no meeting", "[capi]") {

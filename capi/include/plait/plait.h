@@ -247,9 +247,9 @@ typedef struct plait_rank_info {
   int64_t tensor;               /**< coordinate on the tensor axis */
   int64_t pipeline;             /**< coordinate on the pipeline axis */
   int64_t data;                 /**< coordinate on the data axis */
-  int64_t weight_bytes;         /**< of parameters and masters */
+  int64_t weight_bytes;         /**< of parameters */
   int64_t gradient_bytes;       /**< of gradients */
-  int64_t optimizer_bytes;      /**< of moments */
+  int64_t optimizer_bytes;      /**< of masters and moments */
   int64_t activation_bytes;     /**< of the saved state of micro-batches */
   int64_t communication_bytes;  /**< of buffers for other ranks */
   int64_t workspace_bytes;      /**< of scratch memory */
