@@ -16,7 +16,7 @@ import (
 
 type closer interface{ Close() error }
 
-// everything is one live handle of each kind (a plan, where the planner is built).
+// everything is one live handle of each kind.
 func everything(t testing.TB) []closer {
 	t.Helper()
 	directory := t.TempDir()
@@ -26,7 +26,8 @@ func everything(t testing.TB) []closer {
 	h.step(0)
 	op := must(h.engine.Save(background, filepath.Join(directory, "root")))
 	check(op.Wait(background))
-	return []closer{h.context, h.config, h.group, h.engine, h.batch, op, must(h.context.OpenDataset(h.config, "train")),
+	return []closer{h.context, h.config, must(h.context.NewPlan(h.config, 1)), h.group, h.engine, h.batch, op,
+		must(h.context.OpenDataset(h.config, "train")),
 		must(h.context.OpenTokenizer("byte", "")), must(h.context.OpenCheckpoint(filepath.Join(directory, "root")))}
 }
 

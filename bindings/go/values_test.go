@@ -177,19 +177,18 @@ func TestTheLibrarySaysWhatItIs(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotBuiltSaysSo(t *testing.T) {
+func TestPlans(t *testing.T) {
 	h := openFor(t, tiny)
-	if built, _ := plait.BuildInfo("feature.planner"); built == "yes" {
-		plan := must(h.context.NewPlan(h.config, 1))
-		defer plan.Close()
-		if info := must(plan.At(0)); plan.Count() == 0 || info.Tensor != 1 || must(plan.RankAt(0, 0)).WeightBytes == 0 {
-			t.Errorf("%+v", info)
-		}
-		check(plan.Apply(0, h.config))
-		return
+	plan := must(h.context.NewPlan(h.config, 1))
+	defer plan.Close()
+	info := must(plan.At(0))
+	if plan.Count() != 1 || !info.IsFeasible || info.Tensor != 1 || must(plan.RankAt(0, 0)).WeightBytes == 0 {
+		t.Errorf("%+v", info)
 	}
-	_, err := h.context.NewPlan(h.config, 1)
-	expect(t, err, plait.Unimplemented, "not_built")
-	_, err = h.group.Measure(background, "links")
-	expect(t, err, plait.Unimplemented, "not_built")
+	if report := must(plan.Report(0, "estimate")); !strings.Contains(report, "step_seconds") {
+		t.Error(report)
+	}
+	check(plan.Apply(0, h.config))
+	_, err := plan.At(1)
+	expect(t, err, plait.InvalidArgument, "argument")
 }

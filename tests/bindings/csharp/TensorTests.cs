@@ -195,13 +195,6 @@ internal static class TensorTests
     {
         using (var rig = new Rig())
         {
-            if (Library.BuildInfo("feature.planner") != "yes")
-            {
-                var error = Tap.Throws<PlaitException>(() => new Plan(rig.Context, rig.Config, 1), "no planner");
-                Tap.Equal(Code.Unimplemented, error.Code, "code");
-                Tap.Equal("not_built", error.Word, "word");
-                return;
-            }
             using (var plan = new Plan(rig.Context, rig.Config, 1))
             {
                 Tap.Equal(1L, plan.Count, "candidates");

@@ -9,7 +9,6 @@ import dev.plait.Group;
 import dev.plait.LogLevel;
 import dev.plait.NativeMemory;
 import dev.plait.Operation;
-import dev.plait.Plait;
 import dev.plait.Plan;
 import dev.plait.Tokenizer;
 import java.lang.reflect.InvocationTargetException;
@@ -48,11 +47,11 @@ final class ClosedTests {
       rig.config.set("data.train", tokens.toString());
       Checkpoint checkpoint =
           Checkpoint.open(rig.context, directory.resolve("closed").toString());
-      List<AutoCloseable> closed = new ArrayList<>(List.of(save, checkpoint,
+      List<AutoCloseable> closed = new ArrayList<>(List.of(
+          Plan.create(rig.context, rig.config, 1), save, checkpoint,
           Dataset.open(rig.context, rig.config, "train"),
           Tokenizer.open(rig.context, "byte", null), NativeMemory.allocate(64), rig.batch,
           rig.engine, rig.group, rig.config, rig.context));
-      if (Plait.hasFeature("planner")) closed.add(0, Plan.create(rig.context, rig.config, 1));
       for (AutoCloseable one : closed) one.close();
       Map<Class<?>, Object> arguments = arguments(open);
       arguments.put(NativeMemory.class, memory);

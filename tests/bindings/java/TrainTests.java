@@ -11,7 +11,6 @@ import dev.plait.Kind;
 import dev.plait.Metrics;
 import dev.plait.NativeMemory;
 import dev.plait.Operation;
-import dev.plait.Plait;
 import dev.plait.PlaitException;
 import dev.plait.Plan;
 import dev.plait.Scope;
@@ -261,11 +260,6 @@ final class TrainTests {
       config.load(Rig.SMALL);
       config.set("layout.data", "2");
       config.set("layout.micro_batch", "1");
-      if (!Plait.hasFeature("planner")) {
-        Tap.equal("not_built", Tap.thrown(PlaitException.Unimplemented.class,
-            () -> Plan.create(context, config, 2)).word());
-        return;
-      }
       try (Plan plan = Plan.create(context, config, 2)) {
         Tap.equal(1L, plan.count());
         Tap.check(plan.at(0).isFeasible() && plan.at(0).data() == 2, plan.at(0));

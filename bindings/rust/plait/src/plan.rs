@@ -16,8 +16,7 @@ impl Plan {
     /// Plans for `world` ranks.
     ///
     /// # Errors
-    /// `UNIMPLEMENTED`, word `not_built`, where the library has no planner; `INVALID_ARGUMENT` for a
-    /// configuration that does not fit.
+    /// `INVALID_ARGUMENT` for a configuration that does not fit.
     pub fn new(context: &Context, config: &Config, world: i32) -> Result<Plan> {
         // SAFETY: live handles; the places are ours.
         Handle::make(|plan, err| unsafe {

@@ -141,17 +141,14 @@ fn the_library_tells_what_it_is() {
 }
 
 #[test]
-fn what_is_not_built_says_so() {
+fn a_plan_has_candidates_and_reports() {
     let context = Context::new().unwrap();
-    let planned = Plan::new(&context, &config(&context, &[]), 1);
-    if plait::build_info("feature.planner").unwrap() == "yes" {
-        let plan = planned.unwrap();
-        assert!(plan.count() >= 1 && plan.candidate(0).unwrap().data == 1);
-        return;
-    }
-    let error = planned.err().unwrap();
+    let plan = Plan::new(&context, &config(&context, &[]), 1).unwrap();
+    assert_eq!((plan.count(), plan.candidate(0).unwrap().data), (1, 1));
+    assert!(plan.report(0, "memory").unwrap().contains("limit_bytes"));
+    let error = plan.candidate(1).err().unwrap();
     assert_eq!(
         (error.code(), error.word()),
-        (Code::UNIMPLEMENTED, "not_built")
+        (Code::INVALID_ARGUMENT, "argument")
     );
 }
