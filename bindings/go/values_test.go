@@ -185,7 +185,7 @@ func TestPlans(t *testing.T) {
 	if plan.Count() != 1 || !info.IsFeasible || info.Tensor != 1 || must(plan.RankAt(0, 0)).WeightBytes == 0 {
 		t.Errorf("%+v", info)
 	}
-	if report := must(plan.Report(0, "estimate")); !strings.Contains(report, "step_seconds") {
+	if report := string(must(plan.Report(0, "estimate"))); !strings.Contains(report, "step_seconds") {
 		t.Error(report)
 	}
 	check(plan.Apply(0, h.config))
