@@ -56,6 +56,10 @@ std::string rounded(double value, int digits) {
   return format("%.*g", digits, value);
 }
 
+std::string fixed(double value, int digits) {
+  return std::isfinite(value) ? format("%.*f", digits, value) : "-";
+}
+
 std::string counted(int64_t value) {
   std::string digits = std::to_string(value);
   const size_t first = digits[0] == '-' ? 1 : 0;

@@ -29,6 +29,8 @@ class JsonLine {
 
 /// `value` with `digits` significant digits, for people.
 std::string rounded(double value, int digits = 4);
+/// `value` with `digits` digits behind the point.
+std::string fixed(double value, int digits);
 /// 1234567 as "1,234,567".
 std::string counted(int64_t value);
 /// Bytes as "1.23 GiB" and the like.
