@@ -14,6 +14,7 @@
 #include "capi/src/sized_struct.h"
 #include "capi/src/thread.h"
 #include "engine/config/settings.h"
+#include "engine/trainer/measure.h"
 #include "kernels/base/net.h"
 
 using plait::guard;
@@ -86,6 +87,38 @@ plait::WorldOptions world_options(plait_context& context, const plait::Config& c
   options.hooks.start = [&host](const char* name) { plait::call_thread_start(host, name); };
   options.hooks.stop = [&host] { plait::call_thread_stop(host); };
   return options;
+}
+
+/// While a group is measured, an abort ends that.
+class Measuring {
+ public:
+  explicit Measuring(plait_group& group) : group_(group) {
+    group_.is_measure_ended.store(false);
+    group_.is_measuring.store(true);
+  }
+  ~Measuring() { group_.is_measuring.store(false); }
+  Measuring(const Measuring&) = delete;
+  Measuring& operator=(const Measuring&) = delete;
+
+ private:
+  plait_group& group_;
+};
+
+plait::MeasureOptions measure_options(plait_group& group) {
+  const plait_host& host = group.context->host;
+  plait::MeasureOptions options;
+  options.env = &group.context->env;
+  options.hooks.start = [&host](const char* name) { plait::call_thread_start(host, name); };
+  options.hooks.stop = [&host] { plait::call_thread_stop(host); };
+  options.world = group.world.get();
+  options.is_stop_wanted = &group.is_measure_ended;
+  return options;
+}
+
+/// Of a word that was checked.
+plait::MeasureScope scope_of(const std::string& what) {
+  if (what == "links") return plait::MeasureScope::kLinks;
+  return what == "compute" ? plait::MeasureScope::kCompute : plait::MeasureScope::kAll;
 }
 
 }  // namespace
@@ -186,9 +219,21 @@ int32_t plait_group_measure(plait_group* group, const char* what, int64_t timeou
   return guard(err, [&] {
     out.check();
     const Held<plait_group> held(group, "group", Use::kExclusive);
-    plait::check_choice(plait::text_argument(what, "what"), "links compute all", "what");
+    const std::string scope = plait::text_argument(what, "what");
+    plait::check_choice(scope, "links compute all", "what");
     plait::check_timeout(timeout_ms);
-    throw plait::not_built("measure", "measuring is not in this build");
+    if (held->has_engine.load()) {
+      throw plait::Error("busy", "the group has an engine: free it before measuring")
+          .with("parameter", "group")
+          .subsystem("capi");
+    }
+    const Measuring measuring(*held);
+    std::string fragment;
+    const plait::Outcome outcome = plait::measure(held->config, measure_options(*held),
+                                                  scope_of(scope), timeout_ms, &fragment);
+    if (outcome == plait::Outcome::kStopped) return plait::Code::kStopped;
+    out.set(std::move(fragment));
+    return plait::Code::kOk;
   });
 }
 

@@ -20,10 +20,14 @@ struct plait_group final : plait::Handle {
   void on_free() {
     if (is_in_use()) end_waits();
   }
-  /// A call in which processes meet returns ABORTED. A complete group never waits.
+  /// A call in which processes meet, or a measurement, returns ABORTED. A complete group waits in
+  /// no other call.
   void end_waits() {
     if (!world->is_complete()) {
       world->abort(plait::Error("aborted", "the meeting was ended by its host").subsystem("capi"));
+    } else if (is_measuring.load()) {
+      is_measure_ended.store(true);
+      world->end_exchange(plait::ExchangeStream::kCalls);
     }
   }
 
@@ -31,6 +35,7 @@ struct plait_group final : plait::Handle {
   const plait::Config config;
   std::unique_ptr<plait::World> world;
   std::atomic<bool> has_engine{false};  ///< one engine at a time
+  std::atomic<bool> is_measuring{false}, is_measure_ended{false};
 };
 
 /// Where kv.get puts its answer.

@@ -30,7 +30,7 @@ const Feature kFeatures[] = {
     {"hugging_face", true}, {"world", true},
     {"checkpoint", true},   {"verify", true},
     {"convert", true},      {"planner", true},
-    {"measure", false},     {"cuda", false},
+    {"measure", true},      {"cuda", false},
     {"nccl", false},        {"mpi", kHasMpi},
     {"dlpack", false},      {"quarantine", has_quarantine()},
 };

@@ -95,17 +95,16 @@ std::vector<double> search_constants(std::span<const FittedConstant> constants, 
 FittedConstant fitted_constant(const Hardware& hardware, const char* key) {
   constexpr double kLeast = 1e-3;
   const FittedConstant all[] = {
-      {"hardware.matmul.efficiency", &Hardware::product_efficiency, kLeast, 1},
-      {"hardware.stream.efficiency", &Hardware::stream_efficiency, kLeast, 1},
-      {"hardware.attention.forward_efficiency", &Hardware::attention_forward_efficiency, kLeast, 1},
-      {"hardware.attention.backward_efficiency", &Hardware::attention_backward_efficiency, kLeast,
-       1},
-      {"hardware.overheads.collective_seconds", &Hardware::collective_seconds, 0, 1},
-      {"hardware.overheads.operation_seconds", &Hardware::operation_seconds, 0, 1},
-      {"hardware.overheads.step_seconds", &Hardware::step_seconds, 0, 1},
+      {"matmul.efficiency", &Hardware::product_efficiency, kLeast, 1},
+      {"stream.efficiency", &Hardware::stream_efficiency, kLeast, 1},
+      {"attention.forward_efficiency", &Hardware::attention_forward_efficiency, kLeast, 1},
+      {"attention.backward_efficiency", &Hardware::attention_backward_efficiency, kLeast, 1},
+      {"overheads.collective_seconds", &Hardware::collective_seconds, 0, 1},
+      {"overheads.operation_seconds", &Hardware::operation_seconds, 0, 1},
+      {"overheads.step_seconds", &Hardware::step_seconds, 0, 1},
   };
   for (FittedConstant constant : all) {
-    if (std::strcmp(constant.key + std::strlen("hardware."), key) != 0) continue;
+    if (std::strcmp(constant.key, key) != 0) continue;
     constant.start = std::clamp(hardware.*constant.field, constant.minimum, constant.maximum);
     return constant;
   }

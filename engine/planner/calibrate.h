@@ -16,14 +16,14 @@ namespace plait {
 
 /// A field of a description that may be fitted.
 struct FittedConstant {
-  const char* key = "";  ///< "hardware.matmul.efficiency", …
+  const char* key = "";  ///< "matmul.efficiency", …: without "hardware."
   double Hardware::*field = nullptr;
   double minimum = 0, maximum = 1;
   double start = 0;  ///< within the range
 };
 
-/// matmul.efficiency, stream.efficiency, attention.* and overheads.*, by key without "hardware.";
-/// its start is what `hardware` holds. Throws `argument` for another.
+/// matmul.efficiency, stream.efficiency, attention.* and overheads.*; its start is what `hardware`
+/// holds. Throws `argument` for another.
 FittedConstant fitted_constant(const Hardware& hardware, const char* key);
 
 /// Seconds of row `row` when the constants have these values.

@@ -30,7 +30,7 @@ constexpr int64_t kLookMs = 100;
 /// How long ranks may take to the next point where they agree, and then to notice an abort.
 constexpr int64_t kAgreeMs = 500, kGoMs = 900;
 /// How long a link may take to let go of what it was given.
-constexpr int64_t kLetGoMs = 1000;
+constexpr int64_t kForgetMs = 1000;
 
 /// What a CPU does in a few seconds.
 constexpr MeasureEffort kLinkEffort = {5, 20, 0.05, 0.25};
@@ -125,7 +125,7 @@ class Measurement {
 };
 
 Measurement::~Measurement() {
-  if (!ranks_.empty()) world().fabric().settle(kLetGoMs);
+  if (!ranks_.empty()) world().fabric().settle(kForgetMs);
 }
 
 int64_t Measurement::left_ms() const {
@@ -325,7 +325,7 @@ void Measurement::measure_all() {
 /// What the fabric kept of the groups that are gone.
 void Measurement::give_back() {
   Fabric& fabric = world().fabric();
-  fabric.settle(kLetGoMs);
+  fabric.settle(kForgetMs);
   ranks_.clear();
   for (int64_t local = 0; local < place().local_ranks; ++local) {
     fabric.endpoint(place().first_rank + local).give_back(first_group_, groups_);

@@ -46,7 +46,8 @@ struct ProbeShape {
 };
 
 /// Memory that holds small numbers of any dtype.
-TensorView filled(Device& device, std::vector<Buffer>* kept, DType dtype, const Shape& shape) {
+TensorView probe_memory(Device& device, std::vector<Buffer>* kept, DType dtype,
+                        const Shape& shape) {
   kept->push_back(
       device.allocate(shape.elements() * dtype_size(dtype), MemoryCategory::kWorkspace));
   std::memset(kept->back().data(), 0x3c, static_cast<size_t>(kept->back().bytes()));
@@ -60,7 +61,7 @@ class ProbeLinear {
     const LinearShape& s = shape.linear;
     Device& device = context.device;
     const auto take = [&](DType dtype, const Shape& dims) {
-      return filled(device, &buffers_, dtype, dims);
+      return probe_memory(device, &buffers_, dtype, dims);
     };
     linear_.shape = s;
     linear_.weight = take(s.dtype, {s.n, s.k});
@@ -107,7 +108,7 @@ struct ProbeAttention {
 
   ProbeAttention(Device& device, const AttentionShape& s, DType dtype) : shape(s) {
     const auto take = [&](DType type, const Shape& dims) {
-      return filled(device, &buffers, type, dims);
+      return probe_memory(device, &buffers, type, dims);
     };
     const int64_t rows = s.batch * s.sequence;
     const Shape fused = {rows, (s.heads + 2 * s.key_value_heads) * s.head_size};
@@ -301,8 +302,8 @@ void measure_streams(MeasureRank& rank, const Kernels& kernels, const ComputePro
   constexpr int64_t kSpan = int64_t{8} << 20;
   const int64_t elements = std::min(kSpan, probe.most_bytes / 8);
   std::vector<Buffer> buffers;
-  const TensorView from = filled(rank.device(), &buffers, DType::kFloat32, {elements});
-  const TensorView to = filled(rank.device(), &buffers, DType::kFloat32, {elements});
+  const TensorView from = probe_memory(rank.device(), &buffers, DType::kFloat32, {elements});
+  const TensorView to = probe_memory(rank.device(), &buffers, DType::kFloat32, {elements});
   Workspace workspace;
   OpContext context{rank.device(), kernels, workspace, rank.is_aborted(), nullptr};
   convert_span(context, from, to);

@@ -14,7 +14,7 @@ import sys
 HANDLES = ("context config plan group engine batch dataset tokenizer checkpoint op reply bytes "
            "error").split()
 # Values under which a call gets as far as the parameter in question.
-TEXTS = {"key": "seed", "value": "1", "role": "train", "name": "tokens", "what": "all",
+TEXTS = {"key": "seed", "value": "1", "role": "train", "name": "tokens", "what": "links",
          "kind": "byte", "address": "host:1", "directory": "/nonexistent", "path": "/nonexistent",
          "root": "/nonexistent/root", "input": "/nonexistent", "output": "/nonexistent", "text": "t"}
 NUMBERS = {"api_version": "PLAIT_API_VERSION", "level": "3", "world": "1", "local_ranks": "1",

@@ -229,3 +229,61 @@ TEST_CASE("The configuration sets a group's limits", "[capi][group]") {
   REQUIRE(plait_group_card(process.group, card.out(), process.err) == PLAIT_OK);
   CHECK(card.text().find("secret") == std::string::npos);
 }
+
+TEST_CASE("A group is measured, and what comes back is a configuration", "[capi]") {
+  const host::Context context = host::make_context();
+  const host::Config config = host::make_config(context);
+  host::Group group;
+  Err err;
+  REQUIRE(plait_group_create(context, config, 0, 2, 2, group.out(), err) == PLAIT_OK);
+  host::Bytes fragment;
+  REQUIRE(plait_group_measure(group, "links", -1, fragment.out(), err) == PLAIT_OK);
+  REQUIRE(plait_config_load(config, plait_bytes_data(fragment), plait_bytes_size(fragment), err) ==
+          PLAIT_OK);
+  host::Bytes lines;
+  REQUIRE(plait_config_get(config, "hardware.collectives", lines.out(), err) == PLAIT_OK);
+  CHECK(lines.text().find("\"members_per_node\"") != std::string::npos);
+  CHECK(plait_group_measure(group, "nonsense", -1, fragment.out(), err) == PLAIT_INVALID_ARGUMENT);
+  CHECK(err.word() == "argument");
+  CHECK(plait_group_measure(group, "links", 0, fragment.out(), err) == PLAIT_INVALID_ARGUMENT);
+}
+
+TEST_CASE("A measurement ends when its host says so, and the group stays good", "[capi]") {
+  const host::Context context = host::make_context();
+  const host::Config config = host::make_config(context, host::tiny_model());
+  host::Group group;
+  Err err;
+  REQUIRE(plait_group_create(context, config, 0, 2, 2, group.out(), err) == PLAIT_OK);
+  std::atomic<bool> is_over{false};
+  std::thread aborting([&] {
+    while (!is_over.load()) {
+      plait_group_abort(group);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  });
+  host::Bytes fragment;
+  const auto begin = std::chrono::steady_clock::now();
+  CHECK(plait_group_measure(group, "all", -1, fragment.out(), err) == PLAIT_ABORTED);
+  is_over.store(true);
+  aborting.join();
+  CHECK(err.word() == "aborted");
+  CHECK(plait_error_disposition(err.get()) == PLAIT_DISPOSITION_UNCHANGED);
+  CHECK(elapsed_ms(begin) < 5000);
+  CHECK(plait_group_measure(group, "links", -1, fragment.out(), err) == PLAIT_OK);
+}
+
+TEST_CASE("A group with an engine is not measured", "[capi]") {
+  const host::Context context = host::make_context();
+  const host::Config config = host::make_config(context, host::tiny_model());
+  const host::Group group = host::make_group(context, config);
+  host::Engine engine;
+  Err err;
+  REQUIRE(plait_engine_create(group, config, -1, engine.out(), err) == PLAIT_OK);
+  host::Bytes fragment;
+  CHECK(plait_group_measure(group, "links", -1, fragment.out(), err) == PLAIT_FAILED_PRECONDITION);
+  CHECK(err.word() == "busy");
+  Process alone(0, 2);
+  CHECK(plait_group_measure(alone.group, "links", -1, fragment.out(), err) ==
+        PLAIT_DEADLINE_EXCEEDED);
+  CHECK(err.word() == "missing_ranks");
+}

@@ -123,9 +123,6 @@ expect 2 'INVALID_ARGUMENT: argument: .*model.heads=.*layout.tensor=' "a degree 
 run train config.json --set layout.pipeline=2 --set layout.micro_batch=1 --print-schedule
 [ $? = 0 ] && grep -q '^pipeline 1 |' out
 judge $? "the schedule as a picture"
-expect 1 'UNIMPLEMENTED: not_built: .*feature=planner' "plan" plan config.json --world 4
-expect 1 'UNIMPLEMENTED: not_built: .*feature=measure' "measure-links" measure-links
-expect 1 'UNIMPLEMENTED: not_built: .*feature=planner' "trace --simulate" trace config.json --simulate
 run train config.json --set model.layers=x --json
 [ $? = 2 ] && check 'e = json.load(open("out"))["error"]; assert (e["name"], e["details"]["key"]) == ("INVALID_ARGUMENT", "model.layers")'
 judge $? "an error as a JSON object"

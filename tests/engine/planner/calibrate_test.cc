@@ -88,7 +88,7 @@ TEST_CASE("a fitted description holds the values and says what they rest on") {
   CHECK(hardware.collective_seconds == found.values[2]);
   REQUIRE(hardware.calibration.has_value());
   CHECK(hardware.calibration->points == 6);
-  CHECK(hardware.calibration->fitted.at(2) == "hardware.overheads.collective_seconds");
+  CHECK(hardware.calibration->fitted.at(2) == "overheads.collective_seconds");
   CHECK(hardware.calibration->p90_leave_one_out == found.p90_leave_one_out);
 }
 

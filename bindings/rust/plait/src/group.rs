@@ -108,7 +108,7 @@ impl Group {
     /// planner, as JSON. Collective.
     ///
     /// # Errors
-    /// `UNIMPLEMENTED`, word `not_built`, where the library cannot measure.
+    /// `FAILED_PRECONDITION`, word `busy`, while the group has an engine.
     pub fn measure(&mut self, what: &str, timeout: Option<Duration>) -> Result<String> {
         let what = c_text(what, "what")?;
         let timeout_ms = milliseconds(timeout);

@@ -257,7 +257,10 @@ fn ranks_that_do_not_come_are_named() {
     assert_eq!(error.disposition(), Disposition::RETRY);
     assert!(error.message().contains("[1]"), "{error}");
     let measured = group.measure("links", soon).unwrap_err();
-    assert!([Code::UNIMPLEMENTED, Code::FAILED_PRECONDITION].contains(&measured.code()));
+    assert_eq!(
+        (measured.code(), measured.word()),
+        (Code::DEADLINE_EXCEEDED, "missing_ranks")
+    );
     let (context, config) = (Context::new().unwrap(), config(&_context, &[]));
     let error = Group::new(&context, &config, 3, 1, 2).err().unwrap();
     assert_eq!(
