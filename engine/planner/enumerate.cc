@@ -47,7 +47,7 @@ class Enumeration {
   void run_batches(LayoutConfig layout) const {
     for (const int64_t micro : micro_batch_sizes(layout.data)) {
       layout.micro_batch = micro;
-      for (const RecomputeChoice recompute : recomputes()) {
+      for (const RecomputeChoice recompute : recomputes(layout)) {
         layout.recompute = recompute;
         for (const bool is_sequence_parallel : sequence_choices(layout)) {
           layout.sequence_parallel = is_sequence_parallel;
@@ -135,7 +135,11 @@ class Enumeration {
     if (layout.interleave > 1) return {ScheduleChoice::kInterleaved};
     std::vector<ScheduleChoice> all = {ScheduleChoice::kOneForwardOneBackward};
     const bool is_zero_possible = is_free(fixed_, "layout.zero") || fixed_.zero < 2;
-    if (layout.pipeline > 1 && is_zero_possible && !is_canonical_) {
+    // It keeps all state, so that nothing is run again.
+    const bool keeps_state =
+        is_free(fixed_, "layout.recompute") || fixed_.recompute == RecomputeChoice::kNone;
+    if (layout.pipeline > 1 && is_zero_possible && keeps_state && !is_canonical_ &&
+        job_.profile.has_zero_bubble) {
       all.push_back(ScheduleChoice::kZeroBubble);
     }
     if (job_.tries_gpipe) all.push_back(ScheduleChoice::kGpipe);
@@ -153,8 +157,9 @@ class Enumeration {
   }
 
   /// With a fused attention kernel nothing is left for `selective` to run again.
-  std::vector<RecomputeChoice> recomputes() const {
+  std::vector<RecomputeChoice> recomputes(const LayoutConfig& layout) const {
     if (!is_free(fixed_, "layout.recompute")) return {fixed_.recompute};
+    if (layout.schedule == ScheduleChoice::kZeroBubble) return {RecomputeChoice::kNone};
     if (job_.profile.has_fused_attention) return {RecomputeChoice::kNone, RecomputeChoice::kFull};
     return {RecomputeChoice::kNone, RecomputeChoice::kSelective, RecomputeChoice::kFull};
   }
@@ -162,13 +167,16 @@ class Enumeration {
   std::vector<bool> sequence_choices(const LayoutConfig& layout) const {
     if (!is_free(fixed_, "layout.sequence_parallel")) return {fixed_.sequence_parallel};
     const int64_t rows = layout.micro_batch * job_.train.sequence_length;
-    if (layout.tensor == 1 || rows % layout.tensor != 0 || is_canonical_) return {false};
+    const bool is_possible = job_.profile.has_sequence_parallel && !is_canonical_;
+    if (layout.tensor == 1 || rows % layout.tensor != 0 || !is_possible) return {false};
     return {false, true};
   }
 
   std::vector<int64_t> zero_stages(const LayoutConfig& layout) const {
     if (!is_free(fixed_, "layout.zero")) return {fixed_.zero};
     if (layout.data == 1) return {0};
+    if (job_.profile.most_zero == 0) return {0};
+    if (job_.profile.least_zero == 3) return {3};
     std::vector<int64_t> stages = {0, 1};
     if (layout.schedule == ScheduleChoice::kZeroBubble || is_canonical_) return stages;
     if (layout.data * layout.micro_batch == job_.train.global_batch) stages.push_back(2);

@@ -21,7 +21,10 @@ constexpr Profile kMegatron2021 = {.name = "megatron-2021",
                                    .optimizer_bytes = 62,
                                    .gather_bytes_per_second = 0,
                                    .swaps_tied_slices = false,
-                                   .blocks_reductions = false};
+                                   .blocks_reductions = false,
+                                   .has_zero_bubble = false,
+                                   .has_sequence_parallel = false,
+                                   .most_zero = 0};
 
 /// Megatron-LM as it ran for 2205.05198.
 constexpr Profile kMegatron2022 = {.name = "megatron-2022",
@@ -37,7 +40,9 @@ constexpr Profile kMegatron2022 = {.name = "megatron-2022",
                                    .optimizer_bytes = 62,
                                    .gather_bytes_per_second = 0,
                                    .swaps_tied_slices = false,
-                                   .blocks_reductions = false};
+                                   .blocks_reductions = false,
+                                   .has_zero_bubble = false,
+                                   .most_zero = 0};
 
 /// DeepSpeed's ZeRO-3 as 2104.04473 measured it: data parallel alone, so that what concerns the
 /// other axes has no effect.
@@ -54,7 +59,10 @@ constexpr Profile kDeepspeed2021 = {.name = "deepspeed-2021",
                                     .optimizer_bytes = 62,
                                     .gather_bytes_per_second = 16e9,
                                     .swaps_tied_slices = false,
-                                    .blocks_reductions = false};
+                                    .blocks_reductions = false,
+                                    .has_zero_bubble = false,
+                                    .has_sequence_parallel = false,
+                                    .least_zero = 3};
 
 /// This engine: the defaults of the struct, which is where they are explained.
 constexpr Profile kPlait = {.name = "plait"};

@@ -1,6 +1,7 @@
 // What differs between the software whose steps are priced.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 namespace plait {
@@ -20,6 +21,9 @@ struct Profile {
   bool swaps_tied_slices = true;       ///< else the tied gradients are all-reduced by both ends
   bool blocks_reductions = true;       ///< ZeRO 0, 1: each at its place; else after all passes
   bool overlaps_reductions = false;    ///< or, from the last backward of a stage on, beside passes
+  bool has_zero_bubble = true;         ///< this and the next three: what a search tries
+  bool has_sequence_parallel = true;
+  int64_t least_zero = 0, most_zero = 3;
 
   /// Whether this engine runs the steps: its own order of operations, streams and messages.
   bool is_engine() const { return std::string_view(name) == "plait"; }
