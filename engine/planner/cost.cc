@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "engine/planner/simulate.h"
 #include "kernels/base/error.h"
 
 namespace plait {
@@ -251,10 +252,7 @@ double stream_seconds(const Hardware& hardware, double bytes) {
 }
 
 double both_seconds(const Hardware& hardware, double x, double y) {
-  const double longer = std::max(x, y), shorter = std::min(x, y);
-  if (shorter <= 0) return longer;
-  const double exponent = hardware.overlap_exponent;
-  return longer * std::pow(1 + std::pow(shorter / longer, exponent), 1 / exponent);
+  return overlapped_seconds(x, y, hardware.overlap_exponent);
 }
 
 }  // namespace plait

@@ -3,7 +3,11 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
+#include <random>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "kernels/base/error.h"
 
@@ -112,6 +116,12 @@ TEST_CASE("the bubble of every admitted shape is that of the formula", "[simulat
       }
       if (!has_formula) continue;
       REQUIRE(simulation.makespan - work == bubble_of(shape, times));
+      SimulationPrices prices = equal_prices(shape, times);
+      prices.keeps_times = false;
+      prices.lane_depth = 3;
+      REQUIRE(simulate(schedule, prices).makespan == simulation.makespan);
+      prices.is_blocking = true;
+      REQUIRE(simulate(schedule, prices).makespan == simulation.makespan);
       const double share = bubble_of(shape, times) / work;
       REQUIRE(simulation.idle_share == Approx(share / (1 + share)).margin(1e-12));
     }
@@ -174,6 +184,193 @@ TEST_CASE("a message takes its time, and computing does not wait for it", "[simu
   CHECK(simulation.makespan == 56);
   CHECK(simulation.coordinates[0].busy == 16);
   CHECK(simulation.idle_share == Approx(1 - 32.0 / 112));
+}
+
+namespace {
+
+/// The latest end of a step's instructions as a longest path: what each waits for, relaxed until
+/// nothing moves.
+class LongestPath {
+ public:
+  LongestPath(const Schedule& schedule, const SimulationPrices& prices)
+      : schedule_(schedule), prices_(prices) {
+    for (const InstructionList& list : schedule.lists) ends_.emplace_back(list.size(), 0.0);
+  }
+
+  double seconds() {
+    while (relax()) continue;
+    double last = 0;
+    for (const std::vector<double>& ends : ends_) last = std::max(last, ends.back());
+    return last;
+  }
+
+ private:
+  struct Message {
+    double sent = 0, arrived = 0, taken = 0;
+  };
+
+  static bool is_sent(Operation operation) {
+    return operation == Operation::kSendForward || operation == Operation::kSendBackward;
+  }
+  static bool is_forward(Operation operation) {
+    return operation == Operation::kSendForward || operation == Operation::kReceiveForward;
+  }
+
+  double price(const Instruction& i) const {
+    const StagePrice& price = prices_.stages[size_t(i.stage)];
+    if (i.operation == Operation::kForward) return price.forward;
+    if (i.operation == Operation::kBackward) return price.backward;
+    if (i.operation == Operation::kBackwardInput) return price.backward_input;
+    return i.operation == Operation::kBackwardWeight ? price.backward_weight : 0;
+  }
+  double hop(const Instruction& message) const {
+    return is_forward(message.operation) ? prices_.hops[size_t(message.stage - 1)].forward
+                                         : prices_.hops[size_t(message.stage + 1)].backward;
+  }
+
+  bool relax() {
+    bool has_moved = false;
+    for (size_t c = 0; c < ends_.size(); ++c) {
+      // Messages of a lane, in the order of its two ends.
+      std::map<std::tuple<bool, int64_t>, size_t> numbers;
+      double now = 0;
+      for (size_t i = 0; i < ends_[c].size(); ++i) {
+        const Instruction& instruction = schedule_.lists[c][i];
+        now += price(instruction);
+        if (is_sent(instruction.operation) || instruction.operation == Operation::kReceiveForward ||
+            instruction.operation == Operation::kReceiveBackward) {
+          const int64_t source = message_source(instruction, schedule_.shape.pipeline);
+          auto& lane = lanes_[{is_forward(instruction.operation), source}];
+          const bool sends = is_sent(instruction.operation);
+          const size_t number = numbers[{sends, source * 2 + is_forward(instruction.operation)}]++;
+          if (lane.size() <= number) lane.resize(number + 1);
+          now = message(&lane, number, instruction, sends, now);
+        }
+        has_moved = has_moved || now > ends_[c][i];
+        ends_[c][i] = now;
+      }
+    }
+    return has_moved;
+  }
+
+  double message(std::vector<Message>* lane, size_t number, const Instruction& instruction,
+                 bool sends, double now) const {
+    Message& own = (*lane)[number];
+    if (!sends) return own.taken = std::max(now, own.arrived);
+    const auto depth = size_t(prices_.lane_depth);
+    if (!prices_.is_blocking && number >= depth) now = std::max(now, (*lane)[number - depth].taken);
+    own.sent = now;
+    const double before = number > 0 ? (*lane)[number - 1].arrived : 0;
+    own.arrived = std::max(now, before) + hop(instruction);
+    return prices_.is_blocking ? own.arrived : now;
+  }
+
+  const Schedule& schedule_;
+  const SimulationPrices& prices_;
+  std::vector<std::vector<double>> ends_;
+  std::map<std::tuple<bool, int64_t>, std::vector<Message>> lanes_;
+};
+
+}  // namespace
+
+TEST_CASE("with hops and stages of any length a step is the longest path through its graph",
+          "[simulate]") {
+  std::mt19937_64 random(7);
+  const auto seconds = [&](int64_t most) { return double(random() % uint64_t(most + 1)); };
+  int cases = 0;
+  each_shape([&](const ScheduleShape& shape) {
+    if (shape.pipeline == 1 || shape.micro_batches > 12 || shape.pipeline > 5) return;
+    const Schedule schedule = make_schedule(shape);
+    const auto stages = size_t(shape.pipeline * shape.chunks);
+    SimulationPrices prices;
+    for (size_t stage = 0; stage < stages; ++stage) {
+      const double input = 1 + seconds(9), weight = 1 + seconds(9);
+      prices.stages.push_back({1 + seconds(9), input + weight, input, weight});
+      prices.hops.push_back({seconds(6), seconds(6)});
+    }
+    for (const int64_t depth : {1, 2, 4}) {
+      prices.lane_depth = depth;
+      prices.is_blocking = false;
+      REQUIRE(simulate(schedule, prices).makespan == LongestPath(schedule, prices).seconds());
+      ++cases;
+    }
+    prices.is_blocking = true;
+    const Simulation one = simulate(schedule, prices), other = simulate(schedule, prices);
+    REQUIRE(one.makespan == LongestPath(schedule, prices).seconds());
+    REQUIRE(other.makespan == one.makespan);
+    REQUIRE(other.idle_share == one.idle_share);
+    for (StagePrice& price : prices.stages) {
+      price = {4 * price.forward, 4 * price.backward, 4 * price.backward_input,
+               4 * price.backward_weight};
+    }
+    for (StageHops& hop : prices.hops) hop = {4 * hop.forward, 4 * hop.backward};
+    REQUIRE(simulate(schedule, prices).makespan == 4 * one.makespan);
+  });
+  CHECK(cases > 500);
+}
+
+TEST_CASE("a hop lengthens 1F1B by its trips through an empty pipeline", "[simulate]") {
+  // On lanes, a hop shorter than a pass: the first micro-batch's way down and the last one's way
+  // up.
+  const Schedule schedule = make_schedule({ScheduleKind::kOneForwardOneBackward, 4, 1, 16, 0});
+  SimulationPrices prices = equal_prices(schedule.shape, {10, 20, 0});
+  const double plain = simulate(schedule, prices).makespan;
+  prices.hops.assign(4, {1, 1});
+  CHECK(simulate(schedule, prices).makespan > plain + 2 * 3 * 1 - 1);
+  // Where sends block, a rank in the middle also waits for its own two hops of each micro-batch.
+  const double lanes = simulate(schedule, prices).makespan;
+  prices.is_blocking = true;
+  CHECK(simulate(schedule, prices).makespan >= plain + 2 * 16);
+  CHECK(simulate(schedule, prices).makespan > lanes);
+}
+
+TEST_CASE("reductions: in the list, after the passes, beside them", "[simulate]") {
+  const Schedule schedule = make_schedule({ScheduleKind::kInterleaved, 2, 2, 2, 0});
+  SimulationPrices prices;
+  prices.stages.assign(4, {4, 8, 0, 0});
+  const double passes = simulate(schedule, prices).makespan;
+  prices.data.assign(4, {0, 0, 3, 0});
+  prices.reduce_place = ReducePlace::kAfterPasses;
+  Simulation times = simulate(schedule, prices);
+  CHECK(times.passes_end == passes);
+  CHECK(times.step_begin == passes + 6);
+  prices.reduce_place = ReducePlace::kInList;
+  times = simulate(schedule, prices);
+  CHECK(times.step_begin >= passes + 6);
+  prices.reduce_place = ReducePlace::kInsidePass;
+  times = simulate(schedule, prices);
+  CHECK(times.passes_end == passes);
+  // The last reduction begins with the last backward, 8 seconds before the end; the one before it
+  // with the last backward of the other chunk, two passes earlier.
+  const double last = passes - 8 + overlapped_seconds(3, 8, 3);
+  const double both = passes - 24 + overlapped_seconds(6, 24, 3);
+  CHECK(times.step_begin == Approx(std::max(last, both)));
+  prices.step_seconds = 5;
+  CHECK(simulate(schedule, prices).makespan == Approx(times.step_begin + 5));
+}
+
+TEST_CASE("weights and gradients of ZeRO 2 and 3 are part of the passes", "[simulate]") {
+  SimulationPrices prices;
+  prices.stages.assign(2, {4, 8, 0, 0});
+  prices.data.assign(2, {1, 2, 3, 5});
+  prices.reduce_place = ReducePlace::kInsidePass;
+  const auto busy = [&](int64_t zero) {
+    const Schedule schedule = make_schedule({ScheduleKind::kOneForwardOneBackward, 2, 1, 3, zero});
+    return simulate(schedule, prices).coordinates[1].busy;
+  };
+  const double beside = overlapped_seconds(8, 3, 3);
+  CHECK(busy(1) == 3 * 12);
+  CHECK(busy(2) == Approx(3 * (4 + beside)));
+  CHECK(busy(3) == Approx(3 * (4 + 1 + beside + 2)));
+  prices.gathers_ahead = true;
+  CHECK(busy(3) == Approx(3 * (overlapped_seconds(4, 1, 3) + overlapped_seconds(8, 5, 3))));
+  prices.gathers_ahead = false;
+  prices.reduce_place = ReducePlace::kInList;
+  CHECK(busy(3) == Approx(3 * (4 + 1 + 8 + 2 + 3)));
+  // ZeRO 1 and 2 gather after the step.
+  const Simulation after =
+      simulate(make_schedule({ScheduleKind::kOneForwardOneBackward, 2, 1, 3, 1}), prices);
+  CHECK(after.makespan == after.step_begin + 5);
 }
 
 TEST_CASE("a full lane holds the sender until the message before is received", "[simulate]") {
