@@ -1,4 +1,4 @@
-// plait plan and measure-links: layouts and what links can do.
+// plait plan: layouts for a number of ranks.
 #include "bindings/cli/commands.h"
 #include "bindings/cli/session.h"
 #include "bindings/cli/text.h"
@@ -54,17 +54,6 @@ int run_plan(Host& host) {
     host.print_human(candidate_text(info));
   }
   return has_feasible ? kExitDone : kExitFailed;
-}
-
-int run_measure_links(Host& host) {
-  const Context context = open_context(host);
-  const Config config = make_config(host, context);
-  if (host.options.is_print_config) return print_config(host, config), kExitDone;
-  const Group group = make_group(context, config, find_place(host, config));
-  host.print(make_text([&](plait_bytes** out, plait_error** err) {
-    return plait_group_measure(group.get(), host.options.what.c_str(), -1, out, err);
-  }));
-  return kExitDone;
 }
 
 }  // namespace plait::cli

@@ -47,6 +47,11 @@ void StopSignals::set_operation(plait_op* operation) {
   if (operation_ != nullptr && is_requested()) plait_op_cancel(operation_);
 }
 
+void StopSignals::set_group(plait_group* group) {
+  const std::lock_guard lock(mutex_);
+  group_ = group;
+}
+
 void StopSignals::run() {
   const sigset_t set = stop_set();
   for (;;) {
@@ -63,6 +68,7 @@ void StopSignals::stop() {
   const std::lock_guard lock(mutex_);
   if (engine_ != nullptr) plait_engine_request_stop(engine_);
   if (operation_ != nullptr) plait_op_cancel(operation_);
+  if (group_ != nullptr) plait_group_abort(group_);
 }
 
 void StopSignals::abort() {

@@ -26,6 +26,7 @@ class StopSignals {
   /// at once.
   void set_engine(plait_engine* engine);
   void set_operation(plait_op* operation);
+  void set_group(plait_group* group);
 
  private:
   void run();
@@ -37,6 +38,7 @@ class StopSignals {
   std::mutex mutex_;
   plait_engine* engine_ = nullptr;
   plait_op* operation_ = nullptr;
+  plait_group* group_ = nullptr;
   std::thread thread_;
 };
 
