@@ -18,7 +18,7 @@ int run_eval(Host& host) {
   const Group group = make_group(context, config, place);
   const Dataset held_out = open_dataset(context, config, "evaluate");
   MetricsLines lines(host, place.rank != 0);
-  const Engine engine = make_engine(group, config);
+  const Engine engine = make_engine(host, group, config);
   load_state(engine, host.options.load_path);
   attach(engine, "evaluate", held_out);
   drain_logs(host, context);

@@ -23,7 +23,7 @@ int run_generate(Host& host) {
   const std::vector<int32_t> prompt = encode(tokenizer, host.options.prompt);
   if (prompt.empty()) throw usage_failure("--prompt needs a text to begin with");
   const Group group = make_group(context, config, find_place(host, config));
-  const Engine engine = make_engine(group, config);
+  const Engine engine = make_engine(host, group, config);
   load_state(engine, host.options.load_path);
   drain_logs(host, context);
 

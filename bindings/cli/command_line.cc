@@ -25,10 +25,12 @@ constexpr const char* kOverview =
   plait convert reshard PATH ROOT    a checkpoint to another layout (--set layout.…)
   plait convert import DIR ROOT      a Hugging Face directory to a checkpoint
   plait convert export PATH DIR      weights to a Hugging Face directory
+  plait plan CONFIG --world N        which layouts to train with: time, memory, reasons
+  plait measure-links [CONFIG]       what links and devices can do, for plan --hardware
   plait help keys [PREFIX]           the configuration keys
   plait help COMMAND                 the options of a command
 
-Also: plan, measure-links. A checkpoint PATH is a root, one step of it, or a Hugging Face directory.
+A checkpoint PATH is a root, one step of it, or a Hugging Face directory.
 CONFIG is a JSON file of keys; --set key=value overrides it. Results go to stdout, all else
 to stderr. Exit codes: 0 done, 1 failed, 2 usage, 3 stopped on request, 4 a peer or the
 engine was lost, 5 damaged checkpoint or data, 130 second signal.)";
@@ -186,10 +188,44 @@ class Grammar {
     }
   }
 
-  void add_planning_commands() {
-    CLI::App* plan = add("plan", "ranked layouts for a number of ranks", run_plan);
+  void add_hardware(CLI::App* sub) {
+    sub->add_option("--hardware", options_.hardware,
+                    "what the ranks run on: a file of hardware.* keys, or dgx-a100 or dgx-h100");
+  }
+
+  void add_plan() {
+    CLI::App* plan = add("plan", "layouts for a number of ranks, best first", run_plan);
     add_config(plan);
-    plan->add_option("--world", options_.place.world, "number of ranks")->required();
+    plan->add_option("--world", options_.place.world, "number of ranks");
+    add_hardware(plan);
+    plan->add_option("--tokens", options_.tokens, "length of the whole run, as in 300e9");
+    plan->add_flag("--uncalibrated", options_.is_uncalibrated,
+                   "show times also where nothing was measured");
+    plan->add_option("--write", options_.write_path,
+                     "write CONFIG with the first layout, for train");
+    plan->add_option("--page", options_.page_path,
+                     "write a step of the first layout as a page for browsers");
+    CLI::Option* why = plan->add_option("--why-not", options_.why_not,
+                                        "why this layout is not the first, or can't be run");
+    CLI::Option* compare =
+        plan->add_option("--compare", options_.compares,
+                         "given twice: two layouts side by side, and a run file of each "
+                         "(compare-a.json, or --write's name in place of compare)")
+            ->allow_extra_args(false)
+            ->excludes(why);
+    CLI::Option* check = plan->add_option("--check", options_.check_path,
+                                          "predicted against measured: a file of train --metrics")
+                             ->excludes(why)
+                             ->excludes(compare);
+    plan->add_option("--calibrate", options_.calibrate_paths,
+                     "fit constants to these files of train --metrics")
+        ->excludes(why)
+        ->excludes(compare)
+        ->excludes(check);
+  }
+
+  void add_planning_commands() {
+    add_plan();
     CLI::App* measure = add("measure-links", "measure links and compute rates", run_measure_links);
     add_config(measure);
     measure->add_option("--what", options_.what, "links, compute or all (default)")
@@ -205,6 +241,7 @@ class Grammar {
                              ->excludes(trace->get_option("CONFIG"));
     trace->add_flag("--simulate", options_.is_simulate, "draw the planner's timeline instead")
         ->excludes(merge);
+    add_hardware(trace);
   }
 
   /// The innermost sub-command that was named.

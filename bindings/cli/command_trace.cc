@@ -4,6 +4,7 @@
 #include "bindings/cli/commands.h"
 #include "bindings/cli/engine_run.h"
 #include "bindings/cli/operations_merge.h"
+#include "bindings/cli/plan_table.h"
 #include "bindings/cli/session.h"
 #include "bindings/cli/text.h"
 
@@ -76,6 +77,40 @@ int run_merge(Host& host) {
   return merged.difference ? kExitFailed : kExitDone;
 }
 
+/// The planner's timeline of one step, as trace-simulated.json in the directory of traces.
+int run_simulation(Host& host, const Context& context, const Config& config) {
+  const Planned planned = make_planned(context, config, host.options.place.world.value_or(layout_ranks(config)));
+  const PlanJson& first = planned.candidates[0];
+  if (!planned.has_feasible()) {
+    host.print_json(planned.reports[0]);
+    host.print_human("It can't be run: " + word_at(first, "layout_text") + "\n" +
+                     reasons_text(first, PlanView(), 0));
+    return kExitFailed;
+  }
+  const std::string timeline = make_text([&](plait_bytes** out, plait_error** err) {
+    return plait_plan_report(planned.plan.get(), 0, "timeline", out, err);
+  });
+  const std::string directory = get_text(config, "trace.directory");
+  const std::string path = (directory.empty() ? "." : directory) + "/trace-simulated.json";
+  write_file(path, timeline);
+  const double bubble = number_at(first, "bubble_share");
+  host.print_json(Json{{"trace",
+                        {{"files", {path}},
+                         {"is_simulated", true},
+                         {"layout", word_at(first, "layout_text")},
+                         {"step_seconds", number_at(first, "step_seconds")},
+                         {"idle_share", bubble},
+                         {"formula_idle_share", number_at(first, "ideal_bubble_share")}}}}
+                      .dump());
+  host.print_human(path + "\nsimulated: " + word_at(first, "layout_text") + "\nidle share " +
+                   rounded(bubble, 3) + " (formula " +
+                   rounded(number_at(first, "ideal_bubble_share"), 3) + ")");
+  if (!first["band"]["is_calibrated"].get<bool>()) {
+    host.note("plait: nothing was measured here, so the seconds of this timeline mean little");
+  }
+  return kExitDone;
+}
+
 }  // namespace
 
 int run_trace(Host& host) {
@@ -83,17 +118,14 @@ int run_trace(Host& host) {
   const Context context = open_context(host);
   const Config config = make_config(host, context);
   if (host.options.is_print_config) return print_config(host, config), kExitDone;
-  if (host.options.is_simulate) {
-    throw Failure(PLAIT_UNIMPLEMENTED, "not_built", "the planner is not in this build")
-        .with("feature", "planner");
-  }
+  if (host.options.is_simulate) return run_simulation(host, context, config);
   const int64_t steps = take_steps(config);
   call([&](plait_error** err) { return plait_config_check(config.get(), err); });
   const Place place = find_place(host, config);
   const Group group = make_group(context, config, place);
   const Dataset train = open_dataset(context, config, "train");
   MetricsLines lines(host, true);
-  const Engine engine = make_engine(group, config);
+  const Engine engine = make_engine(host, group, config);
   attach(engine, "train", train);
   // What cannot be traced is refused before anything runs.
   begin_trace(engine, steps);

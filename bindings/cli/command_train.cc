@@ -135,7 +135,7 @@ int run_train(Host& host) {
   const Dataset held_out =
       plan.has_evaluation ? open_dataset(context, config, "evaluate") : nullptr;
   MetricsLines lines(host, place.rank != 0);
-  const Engine engine = make_engine(group, config);
+  const Engine engine = make_engine(host, group, config);
   if (host.options.is_print_schedule) return print_schedule(host, engine), kExitDone;
   attach(engine, "train", train);
   if (plan.has_evaluation) attach(engine, "evaluate", held_out);

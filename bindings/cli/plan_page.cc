@@ -192,8 +192,9 @@ idle: the bubble where a pipeline fills and drains, elsewhere waiting for a tens
 <span class="key" style="background:hsl(24,72%,55%)"></span>backward
 <span class="key" style="background:hsl(48,70%,55%)"></span>its weight gradients, where they come apart
 <span class="key" style="background:hsl(150,45%,42%)"></span>optimizer
-<span class="key" style="background:hsl(285,38%,55%)"></span>transfers and sums. A lighter tone is a
-later chunk of layers. Far away the height of a colour is its share of the time.</p>
+<span class="key" style="background:hsl(285,38%,55%)"></span>sums over replicas
+<span class="key" style="background:rgba(160,100,190,0.4)"></span>waiting until a link takes the next
+tensor. A lighter tone is a later chunk of layers. Far away the height of a colour is its share of the time.</p>
 <p><button id="whole">whole step</button><button id="begin">fill</button><button id="end">drain</button><button
 id="closer">closer</button><button id="further">further</button> or turn the wheel and drag.</p>
 <div id="tip">Point at something.</div>

@@ -9,7 +9,7 @@ const char* const kPlanPageScript = R"js(
 'use strict';
 const data = JSON.parse(document.getElementById('data').textContent);
 const kinds = ['forward', 'backward', 'input gradients', 'weight gradients', 'waiting for a tensor',
-               'transfer', 'weights from replicas', 'gradients to replicas', 'optimizer step'];
+               'waiting for room on a link', 'weights from replicas', 'gradients to replicas', 'optimizer step'];
 const letters = ['F', 'B', 'I', 'W', '', '', 'G', 'R', 'S'];
 const gutter = 92, top = 18;
 
@@ -42,6 +42,7 @@ function colour(kind, stage) {
   if (kind === 1 || kind === 2) return `hsl(24,72%,${light}%)`;
   if (kind === 3) return `hsl(48,70%,${light}%)`;
   if (kind === 4) return 'rgba(128,128,128,0.28)';
+  if (kind === 5) return 'rgba(160,100,190,0.4)';
   if (kind === 8) return 'hsl(150,45%,42%)';
   return 'hsl(285,38%,55%)';
 }
@@ -98,7 +99,7 @@ function drawShares(paper, lane, first, y, height) {
   const {context, width} = paper, columns = Math.ceil(width);
   const perColumn = (view.to - view.from) / width, sums = [0, 1, 2].map(() => new Float64Array(columns));
   for (let i = first; i < lane.count && lane.begin[i] < view.to; ++i) {
-    if (lane.kind[i] === 4) continue;
+    if (!lane.isLink && (lane.kind[i] === 4 || lane.kind[i] === 5)) continue;
     const sum = sums[lane.kind[i] === 0 ? 0 : isPass(lane.kind[i]) ? 1 : 2];
     const from = Math.max(lane.begin[i] - view.from, 0) / perColumn;
     const to = Math.min(lane.end[i] - view.from, view.to - view.from) / perColumn;
@@ -106,7 +107,7 @@ function drawShares(paper, lane, first, y, height) {
       sum[x] += Math.min(to, x + 1) - Math.max(from, x);
     }
   }
-  const colours = [colour(0, 0), colour(1, 0), lane.isLink ? colour(5, 0) : colour(8, 0)];
+  const colours = [colour(0, 0), colour(1, 0), lane.isLink ? colour(6, 0) : colour(8, 0)];
   for (let x = 0; x < columns; ++x) {
     let base = y + height;
     sums.forEach((sum, kind) => {
@@ -125,7 +126,7 @@ function drawEvents(paper, lane, first, y, height) {
   for (let i = first; i < lane.count && lane.begin[i] < view.to; ++i) {
     const x = Math.max(xOf(lane.begin[i], width), gutter);
     const wide = Math.min(xOf(lane.end[i], width), gutter + width) - x;
-    context.fillStyle = lane.isLink ? colour(5, 0) : colour(lane.kind[i], lane.stage[i]);
+    context.fillStyle = lane.isLink ? colour(6, 0) : colour(lane.kind[i], lane.stage[i]);
     context.fillRect(x, y, Math.max(wide - (wide > 3 ? 1 : 0), 0.5), height);
     const text = lane.isLink ? String(lane.micro[i]) : letters[lane.kind[i]] + lane.micro[i];
     if (letters[lane.kind[i]] === '' && !lane.isLink || height < 9 || wide < 7 * text.length) continue;

@@ -47,14 +47,15 @@ std::string parts_text(const PlanJson& candidate) {
 std::string memory_text(const PlanJson& candidate) {
   const PlanJson &memory = candidate["memory"], &fullest = memory["fullest"];
   const PlanJson& row = memory["coordinates"][fullest["coordinate"].get<size_t>()];
-  std::string text = "\n\nMemory of rank " + fullest["rank"].dump() + ", the fullest: ";
+  std::string text = "Memory of rank " + fullest["rank"].dump() + ", the fullest: ";
   for (const char* category :
        {"weights", "gradients", "optimizer", "activations", "communication", "workspace"}) {
     const std::string name = category;
     text += name + " " + gibibytes(number_at(row, (name + "_bytes").c_str())) + ", ";
   }
-  return text + "together " + gibibytes(number_at(fullest, "bytes")) + " of " +
-         gibibytes(number_at(memory, "limit_bytes")) + " GiB";
+  text += "together " + gibibytes(number_at(fullest, "bytes")) + " of " +
+          gibibytes(number_at(memory, "limit_bytes")) + " GiB";
+  return "\n\n" + wrapped(text, kWidth + kLabel, "  ");
 }
 
 std::string wires_text(const PlanJson& candidate) {
@@ -193,11 +194,13 @@ std::string plan_run(const PlanJson& candidate, double epochs) {
                                    " in the run, each costs " +
                                    duration(number_at(run, "failure_seconds")));
   const auto every = static_cast<int64_t>(number_at(run, "save_every"));
+  const auto best = static_cast<int64_t>(std::llround(number_at(run, "best_save_every")));
   text += labelled(
       "saves",
       (every > 0 ? "every " + counted(every) + " steps" : "none, since run.save_every is 0") +
-          "; best every " + counted(std::llround(number_at(run, "best_save_every"))) +
-          " steps, of " + byte_size(number_at(run, "checkpoint_bytes")));
+          ", each of " + byte_size(number_at(run, "checkpoint_bytes")) +
+          (best > 0 ? "; best every " + counted(best) + " steps"
+                    : "; beside training they cost next to nothing, so the more often the better"));
   text += labelled(
       "devices", counted(std::llround(number_at(run, "device_hours"))) + " device-hours" +
                      (run.contains("cost")

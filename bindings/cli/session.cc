@@ -1,5 +1,7 @@
 #include "bindings/cli/session.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -102,16 +104,38 @@ void load_model_keys(const Context& context, const Config& config, const std::st
   load(config);
 }
 
-/// Number of ranks that the degrees of the configuration ask for, 1 where the planner chooses.
-int32_t layout_ranks(const Config& config) {
-  int64_t ranks = 1;
-  for (const char* key : {"layout.tensor", "layout.pipeline", "layout.data"}) {
-    if (get_text(config, key) == "auto") return 1;
-    const int64_t degree = get_integer(config, key);
-    if (degree > INT32_MAX / ranks) throw usage_failure("too many ranks").with("key", key);
-    ranks *= degree;
+/// --hardware: a file with keys hardware.*, or else the name of a description that is built in, in
+/// place of what CONFIG says of hardware but for failures and the price.
+void load_hardware(const Config& config, const std::string& hardware) {
+  const Json given = keys_that_are_set(config);
+  for (const auto& [key, value] : given.items()) {
+    const bool is_kept = !key.starts_with("hardware.") || key.starts_with("hardware.failures.") ||
+                         key == "hardware.price_per_device_hour";
+    if (is_kept) continue;
+    call([&](plait_error** err) {
+      return plait_config_set(config.get(), key.c_str(), nullptr, err);
+    });
   }
-  return static_cast<int32_t>(ranks);
+  if (hardware.find('/') != std::string::npos || hardware.ends_with(".json") ||
+      access(hardware.c_str(), F_OK) == 0) {
+    return load_file(config, hardware);
+  }
+  call([&](plait_error** err) {
+    return plait_config_set(config.get(), "hardware.name", hardware.c_str(), err);
+  });
+}
+
+/// What the engine chose for keys that are `auto`.
+void note_layout(Host& host, const Engine& engine, const Config& config) {
+  std::string chosen;
+  const Json effective = Json::parse(make_text([&](plait_bytes** out, plait_error** err) {
+    return plait_engine_report(engine.get(), "config", out, err);
+  }));
+  for (const auto& [key, value] : effective.items()) {
+    if (!key.starts_with("layout.") || get_text(config, key) != "auto") continue;
+    chosen += " " + key + "=" + (value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  if (!chosen.empty()) host.note("chosen for auto:" + chosen);
 }
 
 std::optional<std::string> environment(const char* name) {
@@ -126,7 +150,9 @@ Config make_config(const Host& host, const Context& context) {
   Config config = empty_config(context);
   const Options& options = host.options;
   if (!options.config_path.empty()) load_file(config, options.config_path);
+  if (!options.hardware.empty()) load_hardware(config, options.hardware);
   for (const std::string& setting : options.settings) apply_setting(config, setting);
+  if (!options.tokens.empty()) apply_setting(config, "planner.tokens=" + options.tokens);
   if (!options.load_path.empty()) load_model_keys(context, config, options.load_path);
   const std::string root = options.is_resume ? get_text(config, "run.checkpoint") : "";
   if (!root.empty()) fill_model_keys(context, config, root);
@@ -159,6 +185,17 @@ std::string read_file(const std::string& path) {
   return text;
 }
 
+int32_t layout_ranks(const Config& config) {
+  int64_t ranks = 1;
+  for (const char* key : {"layout.tensor", "layout.pipeline", "layout.data"}) {
+    if (get_text(config, key) == "auto") return 1;
+    const int64_t degree = get_integer(config, key);
+    if (degree > INT32_MAX / ranks) throw usage_failure("too many ranks").with("key", key);
+    ranks *= degree;
+  }
+  return static_cast<int32_t>(ranks);
+}
+
 Place find_place(const Host& host, const Config& config) {
   const Options& options = host.options;
   PlaceWishes found;
@@ -181,10 +218,12 @@ Group make_group(const Context& context, const Config& config, const Place& plac
   return group;
 }
 
-Engine make_engine(const Group& group, const Config& config) {
-  return make<Engine>([&](plait_engine** out, plait_error** err) {
+Engine make_engine(Host& host, const Group& group, const Config& config) {
+  Engine engine = make<Engine>([&](plait_engine** out, plait_error** err) {
     return plait_engine_create(group.get(), config.get(), -1, out, err);
   });
+  note_layout(host, engine, config);
+  return engine;
 }
 
 std::string load_state(const Engine& engine, const std::string& path) {

@@ -8,7 +8,7 @@
 
 namespace plait::cli {
 
-/// The configuration that the user means: CONFIG, then --set, then the model.* keys of what --load
+/// The configuration that the user means: CONFIG, then --hardware, then --set, then the model.* keys of what --load
 /// names. A model key that CONFIG or --set gives and that contradicts is a usage failure naming all
 /// of them with both values. With --resume, those that it leaves out come from run.checkpoint.
 Config make_config(const Host& host, const Context& context);
@@ -19,14 +19,17 @@ void print_config(Host& host, const Config& config);
 /// The whole file; NOT_FOUND and the like name it.
 std::string read_file(const std::string& path);
 
+/// Number of ranks that the degrees of the configuration ask for, 1 where the planner chooses.
+int32_t layout_ranks(const Config& config);
+
 /// The ranks of this process by options, launcher and layout.*.
 Place find_place(const Host& host, const Config& config);
 
 /// The group of this process, joined to the others.
 Group make_group(const Context& context, const Config& config, const Place& place);
 
-/// The engine, its weights drawn from the seed.
-Engine make_engine(const Group& group, const Config& config);
+/// The engine, its weights drawn from the seed. What it chose for keys that are `auto` is noted.
+Engine make_engine(Host& host, const Group& group, const Config& config);
 
 /// Takes the state of a checkpoint or the weights of a Hugging Face directory. JSON report.
 std::string load_state(const Engine& engine, const std::string& path);

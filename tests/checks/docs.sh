@@ -35,8 +35,7 @@ groff -man -ww -z "$page" >out 2>err && [ ! -s err ]
 judge $? "the man page is well formed"
 sed 's/\\-/-/g; s/\\~\|\\.|\|"//g' "$page" >text
 has() { grep -qE -- "$1" text || echo "the man page lacks: $1" >>err; } # PATTERN
-run help && grep -oE '^  plait [a-z]+( [a-z]+)?' out | sed 's/^  //' | sort -u >commands
-grep -oE '^Also: [^.]*' out | sed 's/Also: //; s/, /\n/g' | sed 's/^/plait /' >>commands
+run help && grep -oE '^  plait [a-z-]+( [a-z]+)?' out | sed 's/^  //' | sort -u >commands
 sed -n '/Exit codes:/,$p' out | tr '\n' ' ' | sed 's/.*Exit codes/Exit codes/' | grep -oE '(: |, )[0-9]+ ' | grep -oE '[0-9]+' >codes
 : >err
 while read -r command; do has "^\.(BI?|SY) $command"; done <commands
