@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/config/checks.h"
+#include "engine/planner/fill_layout.h"
 #include "engine/trainer/tensor_access.h"
 #include "kernels/base/error.h"
 
@@ -13,14 +14,8 @@ namespace plait {
 namespace {
 
 /// What the engine can not do is refused by name, before anything is made.
-void check_built(const Settings& settings, const World& world) {
+void check_ranks(const Settings& settings, const World& world) {
   const LayoutConfig& layout = settings.layout;
-  for (const std::string& key : layout.auto_keys) {
-    throw Error("not_built",
-                "the planner that fills this key is not part of this build; give a value")
-        .with("key", key)
-        .with("value", "auto");
-  }
   if (!world.is_complete()) {
     throw Error("missing_ranks", "the group is not complete: join it before an engine is made")
         .with("world", world.options().world)
@@ -51,7 +46,14 @@ std::vector<int64_t> data_coordinates(const LayoutConfig& layout, const WorldOpt
 std::unique_ptr<Engine> Engine::create(const Config& config, const EngineOptions& options,
                                        int64_t timeout_ms) {
   plait::check(config);
-  auto engine = std::make_unique<LocalEngine>(config, options);
+  const FilledLayout filled = fill_layout(config, options.world->options().world);
+  if (options.log != nullptr && !filled.layout.empty()) {
+    options.log->write(LogLevel::kInfo, static_cast<int32_t>(options.world->options().first_rank),
+                       "engine/trainer",
+                       "layout chosen by the planner: " + filled.layout + "; best of " +
+                           std::to_string(filled.tried));
+  }
+  auto engine = std::make_unique<LocalEngine>(filled.config, options);
   engine->start(timeout_ms);
   return engine;
 }
@@ -64,7 +66,7 @@ LocalEngine::LocalEngine(const Config& config, const EngineOptions& options)
       trace_(*options.env, options.log, options.world->options().first_rank),
       ranks_(settings_, options),
       saver_(ranks_, options_) {
-  check_built(settings_, *options.world);
+  check_ranks(settings_, *options.world);
   if (settings_.trace.steps > 0) trace_.check_directory(settings_.trace.directory);
   local_data_ = data_coordinates(settings_.layout, options.world->options());
   rows_.reserve(settings_.train.global_batch * (settings_.train.sequence_length + 1));

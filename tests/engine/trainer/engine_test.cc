@@ -31,6 +31,15 @@ bool has(const Error& error, const std::string& text) {
   return error.message().find(text) != std::string::npos;
 }
 
+/// An engine on the ranks of `world`, whatever its keys say of them.
+std::unique_ptr<Engine> make_engine(World* world, Log* log, const Keys& keys) {
+  EngineOptions options;
+  options.env = &posix_env();
+  options.log = log;
+  options.world = world;
+  return Engine::create(tiny_config(keys), options, -1);
+}
+
 }  // namespace
 
 TEST_CASE("F9, trap 15: an id outside the vocabulary is named, the engine stays usable",
@@ -96,7 +105,6 @@ TEST_CASE("what this build has not is refused by name", "[engine]") {
   const auto word = [](const Keys& keys) {
     return error_of([&] { TestEngine engine(tiny_config(keys)); });
   };
-  CHECK(word({{"layout.micro_batch", "auto"}}).word() == "not_built");
   CHECK(word({{"device", "cuda"}}).word() == "not_built");
   CHECK(word({{"precision.matmul", "bf16x3"}}).word() == "not_built");
   CHECK(has(word({{"layout.micro_batch", "3"}}), "layout.micro_batch"));
@@ -108,6 +116,47 @@ TEST_CASE("what this build has not is refused by name", "[engine]") {
   const Error error = error_of([&] { Engine::create(tiny_config(), options, -1); });
   CHECK(error.word() == "topology");
   CHECK(has(error, "world=4"));
+}
+
+TEST_CASE("keys of the layout that are auto are filled by the planner", "[engine]") {
+  const Keys keys = {{"layout.tensor", "auto"},   {"layout.pipeline", "auto"},
+                     {"layout.data", "auto"},     {"layout.micro_batch", "auto"},
+                     {"layout.schedule", "auto"}, {"layout.zero", "1"}};
+  const std::unique_ptr<World> world = local_world(tiny_config({{"layout.data", "4"}}));
+  Log log(posix_env().clock);
+  std::string chosen;
+  for (int round = 0; round < 2; ++round) {
+    const std::unique_ptr<Engine> engine = make_engine(world.get(), &log, keys);
+    const auto config = nlohmann::json::parse(engine->report("config"));
+    const int64_t ranks = config["layout.tensor"].get<int64_t>() *
+                          config["layout.pipeline"].get<int64_t>() *
+                          config["layout.data"].get<int64_t>();
+    CHECK(ranks == 4);
+    CHECK(config["layout.zero"] == 1);  // what is given stays
+    for (const auto& [key, value] : config.items()) {
+      if (key.starts_with("layout.")) CHECK(value != "auto");
+    }
+    const std::vector<int32_t> rows = random_rows(4, 17, 61, 1);
+    CHECK(step(*engine, token_batch(rows, 4)).step == 1);
+    std::string line;
+    for (LogRecord record; log.pop(&record);) {
+      if (record.message.starts_with("layout chosen by the planner: tensor=")) {
+        line = record.message;
+      }
+    }
+    CHECK(!line.empty());
+    if (round > 0) CHECK(line == chosen);
+    chosen = line;
+  }
+}
+
+TEST_CASE("a layout that nothing can fill is an error with rule and reason", "[engine]") {
+  const std::unique_ptr<World> world = local_world(tiny_config({{"layout.data", "3"}}));
+  const Keys keys = {{"layout.tensor", "auto"}, {"layout.pipeline", "1"}, {"layout.data", "1"}};
+  const Error error = error_of([&] { make_engine(world.get(), nullptr, keys); });
+  CHECK(error.word() == "argument");
+  CHECK(has(error, "world=3"));
+  CHECK(has(error, "rule=heads"));
 }
 
 TEST_CASE("a requested stop ends the next step, with its result", "[engine]") {
