@@ -164,8 +164,8 @@ void price_hops(const Job& job, const LayoutConfig& layout, std::vector<StageTim
 struct StageParameters {
   double elements = 0;
   double accumulated = 0;  ///< as often as they have accumulators
-  double backward = 0;     ///< gathered for a backward pass in ZeRO 3
   double units = 0;
+  double backward = 0, backward_units = 0;  ///< gathered for a backward pass in ZeRO 3
 };
 
 StageParameters stage_parameters(const RankShare& share, int64_t chunk) {
@@ -198,6 +198,7 @@ StageParameters stage_parameters(const RankShare& share, int64_t chunk) {
     sum.accumulated += seconds_factor(count * unit.uses) * elements;
     sum.backward += seconds_factor(again) * elements;
     sum.units += seconds_factor(count);
+    sum.backward_units += seconds_factor(again);
   }
   return sum;
 }
@@ -215,33 +216,34 @@ class DataPricer {
   StageData price(const StageParameters& parameters) const {
     StageData data;
     const int64_t zero = layout_.zero;
-    data.reduce =
-        zero == 0 && !job_.profile.reduces_by_scatter
-            ? all_reduce_seconds(job_.hardware, group_, gradient_bytes_ * parameters.elements)
-            : half(gradient_bytes_ * parameters.accumulated, parameters);
-    if (zero == 1 || zero == 2)
-      data.gather_after = half(weight_bytes_ * parameters.elements, parameters);
-    if (zero < 3) return data;
     const bool is_engine = job_.profile.is_engine();
-    data.gather_forward = half(weight_bytes_ * parameters.elements, parameters);
+    const double gradients =
+        gradient_bytes_ * (is_engine ? parameters.accumulated : parameters.elements);
+    data.reduce = zero == 0 && !job_.profile.reduces_by_scatter
+                      ? all_reduce_seconds(job_.hardware, group_, gradients)
+                      : half(gradients, parameters.units);
+    const double weights = half(weight_bytes_ * parameters.elements, parameters.units);
+    if (zero == 1 || zero == 2) data.gather_after = weights;
+    if (zero < 3) return data;
+    data.gather_forward = weights;
     data.gather_backward =
-        half(weight_bytes_ * (is_engine ? parameters.backward : parameters.elements), parameters);
+        is_engine ? half(weight_bytes_ * parameters.backward, parameters.backward_units) : weights;
     return data;
   }
 
   /// Gradients that the engine reduced by slices come together again before its optimizer, ZeRO 0.
   double slices(const StageParameters& parameters) const {
     if (layout_.zero != 0 || !job_.profile.reduces_by_scatter) return 0;
-    return half(gradient_bytes_ * parameters.elements, parameters);
+    return half(gradient_bytes_ * parameters.elements, parameters.units);
   }
 
  private:
   /// A reduce-scatter or all-gather of `bytes` in all: the engine's unit by unit, others' at once.
-  double half(double bytes, const StageParameters& parameters) const {
+  double half(double bytes, double units) const {
     const double rate = job_.profile.gather_bytes_per_second;
     const double d = seconds_factor(layout_.data);
     if (rate > 0) return bytes * (d - 1) / d / rate;
-    const double calls = job_.profile.is_engine() ? parameters.units : 1;
+    const double calls = job_.profile.is_engine() ? units : 1;
     if (calls == 0) return 0;
     return calls * half_collective_seconds(job_.hardware, group_, bytes / calls);
   }

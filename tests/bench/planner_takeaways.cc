@@ -5,6 +5,7 @@
 
 #include "engine/planner/estimate.h"
 #include "engine/planner/search.h"
+#include "kernels/base/error.h"
 
 namespace plait::bench {
 namespace {

@@ -38,7 +38,7 @@ LayoutConfig work_layout(int64_t tensor, int64_t pipeline, bool is_cut = false) 
   return layout;
 }
 
-double flops_of(const WorkList& list) {
+double list_flops(const WorkList& list) {
   double sum = 0;
   for (const Work& work : list) {
     const double one = work.kind == WorkKind::kProduct ? 2.0 * double(work.m) * double(work.n) *
@@ -49,7 +49,7 @@ double flops_of(const WorkList& list) {
   return sum;
 }
 
-double bytes_of(const WorkList& list, WorkKind kind, const char* name = nullptr) {
+double list_bytes(const WorkList& list, WorkKind kind, const char* name = nullptr) {
   double sum = 0;
   for (const Work& work : list) {
     if (work.kind != kind || (name != nullptr && std::strcmp(work.name, name) != 0)) continue;
@@ -58,7 +58,7 @@ double bytes_of(const WorkList& list, WorkKind kind, const char* name = nullptr)
   return sum;
 }
 
-int64_t count_of(const WorkList& list, WorkKind kind, Beside beside = Beside::kNothing) {
+int64_t list_count(const WorkList& list, WorkKind kind, Beside beside = Beside::kNothing) {
   int64_t sum = 0;
   for (const Work& work : list) {
     if (work.kind == kind && work.beside == beside) sum += work.count;
@@ -66,9 +66,9 @@ int64_t count_of(const WorkList& list, WorkKind kind, Beside beside = Beside::kN
   return sum;
 }
 
-constexpr double kRows = 256, kHidden = 256, kStream = kRows * kHidden;  // elements
-constexpr double kLinear = 2 * kRows * 12 * kHidden * kHidden;           // FLOPs of a layer
-constexpr double kScores = 2 * 8 * 128 * 128;                            // b·a·s²
+constexpr double kTokens = 256, kHidden = 256, kStream = kTokens * kHidden;  // elements
+constexpr double kLinear = 2 * kTokens * 12 * kHidden * kHidden;             // FLOPs of a layer
+constexpr double kScores = 2 * 8 * 128 * 128;                                // b·a·s²
 
 }  // namespace
 
@@ -81,9 +81,9 @@ TEST_CASE("products of a stage are those of its layers, twice backward", "[work]
       const double attention = 4 * kScores * 32 * (job.profile.has_fused_attention ? 0.5 : 1);
       const double again = job.profile.has_fused_attention ? 2.5 : 2;
       const double t = double(tensor);
-      CHECK(flops_of(middle.forward) == Approx(2 * (kLinear + attention) / t));
-      CHECK(flops_of(middle.backward_input) == Approx(2 * (kLinear + again * attention) / t));
-      CHECK(flops_of(middle.backward_weight) == Approx(2 * kLinear / t));
+      CHECK(list_flops(middle.forward) == Approx(2 * (kLinear + attention) / t));
+      CHECK(list_flops(middle.backward_input) == Approx(2 * (kLinear + again * attention) / t));
+      CHECK(list_flops(middle.backward_weight) == Approx(2 * kLinear / t));
       CHECK(middle.replay.empty());
     }
   }
@@ -91,23 +91,23 @@ TEST_CASE("products of a stage are those of its layers, twice backward", "[work]
 
 TEST_CASE("the head: the engine leaves its gradients with the forward pass", "[work]") {
   // 1000 ids are padded to 1024: 2·128·4.
-  const double head = 2 * kRows * kHidden * 1024 / 2;
+  const double head = 2 * kTokens * kHidden * 1024 / 2;
   Job job = work_job("plait");
   LayoutConfig layout = work_layout(2, 4);
-  const double layers = flops_of(stage_work(job, layout, 1).forward);
-  const double input = flops_of(stage_work(job, layout, 1).backward_input);
+  const double layers = list_flops(stage_work(job, layout, 1).forward);
+  const double input = list_flops(stage_work(job, layout, 1).backward_input);
   StageWork last = stage_work(job, layout, 3);
-  CHECK(flops_of(last.forward) == Approx(layers + 3 * head));
-  CHECK(flops_of(last.backward_input) == Approx(input));
-  CHECK(bytes_of(last.forward, WorkKind::kStream, "loss") == (12 + 8) * kRows * 512);
+  CHECK(list_flops(last.forward) == Approx(layers + 3 * head));
+  CHECK(list_flops(last.backward_input) == Approx(input));
+  CHECK(list_bytes(last.forward, WorkKind::kStream, "loss") == (12 + 8) * kTokens * 512);
   job.profile = find_profile("megatron-2021");
   last = stage_work(job, layout, 3);
   const StageWork middle = stage_work(job, layout, 1);
-  CHECK(flops_of(last.forward) - flops_of(middle.forward) == Approx(head));
-  CHECK(flops_of(last.backward_input) - flops_of(middle.backward_input) == Approx(head));
-  CHECK(flops_of(last.backward_weight) - flops_of(middle.backward_weight) == Approx(head));
-  CHECK(bytes_of(last.forward, WorkKind::kStream, "loss") == 14 * kRows * 512);
-  CHECK(bytes_of(last.backward_input, WorkKind::kStream, "loss") == 14 * kRows * 512);
+  CHECK(list_flops(last.forward) - list_flops(middle.forward) == Approx(head));
+  CHECK(list_flops(last.backward_input) - list_flops(middle.backward_input) == Approx(head));
+  CHECK(list_flops(last.backward_weight) - list_flops(middle.backward_weight) == Approx(head));
+  CHECK(list_bytes(last.forward, WorkKind::kStream, "loss") == 14 * kTokens * 512);
+  CHECK(list_bytes(last.backward_input, WorkKind::kStream, "loss") == 14 * kTokens * 512);
 }
 
 TEST_CASE("logits come in chunks of rows", "[work]") {
@@ -127,19 +127,20 @@ TEST_CASE("streams of a published layer, with and without dropout of its own acc
   Job job = work_job("megatron-2021");
   const StageWork middle = stage_work(job, work_layout(2, 4), 1);
   // Norms 8, two residual adds 2·7, GELU 4 by M·f/t, scores 4 + 5, all of two layers.
-  const double forward = 2 * ((8 + 14) * kStream + 4 * kRows * 1024 / 2 + 9 * kScores / 2);
-  CHECK(bytes_of(middle.forward, WorkKind::kStream) == Approx(forward));
-  const double backward = 2 * ((12 + 14 + 12) * kStream + 6 * kRows * 1024 / 2 + 11 * kScores / 2);
-  CHECK(bytes_of(middle.backward_input, WorkKind::kStream) == Approx(backward));
+  const double forward = 2 * ((8 + 14) * kStream + 4 * kTokens * 1024 / 2 + 9 * kScores / 2);
+  CHECK(list_bytes(middle.forward, WorkKind::kStream) == Approx(forward));
+  const double backward =
+      2 * ((12 + 14 + 12) * kStream + 6 * kTokens * 1024 / 2 + 11 * kScores / 2);
+  CHECK(list_bytes(middle.backward_input, WorkKind::kStream) == Approx(backward));
   // 6 bytes by weight for adding gradients up, where there are several micro-batches.
-  CHECK(bytes_of(middle.backward_weight, WorkKind::kStream) ==
+  CHECK(list_bytes(middle.backward_weight, WorkKind::kStream) ==
         Approx(2 * 6 * 12 * kHidden * kHidden / 2));
   job.train.global_batch = 2;
-  CHECK(bytes_of(stage_work(job, work_layout(2, 4), 1).backward_weight, WorkKind::kStream) == 0);
+  CHECK(list_bytes(stage_work(job, work_layout(2, 4), 1).backward_weight, WorkKind::kStream) == 0);
   // A cut stream is t times shorter; what is inside the linear pairs is not.
   job.train.global_batch = 16;
   const StageWork cut = stage_work(job, work_layout(2, 4, true), 1);
-  CHECK(bytes_of(cut.forward, WorkKind::kStream) == Approx(forward - 2 * 22 * kStream / 2));
+  CHECK(list_bytes(cut.forward, WorkKind::kStream) == Approx(forward - 2 * 22 * kStream / 2));
 }
 
 TEST_CASE("a replay is the layers' forward, or the attention alone, or nothing", "[work]") {
@@ -152,12 +153,12 @@ TEST_CASE("a replay is the layers' forward, or the attention alone, or nothing",
   };
   for (const char* profile : {"plait", "megatron-2021"}) {
     const StageWork full = replay(profile, RecomputeChoice::kFull);
-    CHECK(flops_of(full.replay) == flops_of(full.forward));
-    CHECK(count_of(full.replay, WorkKind::kAllReduce) == 4);
+    CHECK(list_flops(full.replay) == list_flops(full.forward));
+    CHECK(list_count(full.replay, WorkKind::kAllReduce) == 4);
   }
   const StageWork attention = replay("megatron-2022", RecomputeChoice::kSelective);
-  CHECK(flops_of(attention.replay) == Approx(2 * 4 * kScores * 32 / 2));
-  CHECK(bytes_of(attention.replay, WorkKind::kStream) == Approx(2 * 9 * kScores / 2));
+  CHECK(list_flops(attention.replay) == Approx(2 * 4 * kScores * 32 / 2));
+  CHECK(list_bytes(attention.replay, WorkKind::kStream) == Approx(2 * 9 * kScores / 2));
   CHECK(replay("plait", RecomputeChoice::kSelective).replay.empty());
   // The engine's split backward pass keeps whole states.
   CHECK(replay("plait", RecomputeChoice::kFull, ScheduleChoice::kZeroBubble).replay.empty());
@@ -171,22 +172,22 @@ TEST_CASE("collectives of a layer, and what they run beside", "[work]") {
     return stage_work(work_job(profile), layout, 1);
   };
   StageWork work = middle("plait", false);
-  CHECK(count_of(work.forward, WorkKind::kAllReduce) == 4);
-  CHECK(count_of(work.backward_input, WorkKind::kAllReduce, Beside::kWeightGradient) == 4);
-  CHECK(bytes_of(work.forward, WorkKind::kAllReduce) == 4 * 2 * kStream);
+  CHECK(list_count(work.forward, WorkKind::kAllReduce) == 4);
+  CHECK(list_count(work.backward_input, WorkKind::kAllReduce, Beside::kWeightGradient) == 4);
+  CHECK(list_bytes(work.forward, WorkKind::kAllReduce) == 4 * 2 * kStream);
   work = middle("megatron-2021", false);
-  CHECK(count_of(work.backward_input, WorkKind::kAllReduce) == 4);
+  CHECK(list_count(work.backward_input, WorkKind::kAllReduce) == 4);
   work = middle("plait", true);
-  CHECK(count_of(work.forward, WorkKind::kAllGather) == 4);
-  CHECK(count_of(work.forward, WorkKind::kReduceScatter) == 4);
-  CHECK(count_of(work.backward_input, WorkKind::kAllGather) == 4);
-  CHECK(count_of(work.backward_input, WorkKind::kAllGather, Beside::kInputGradient) == 4);
-  CHECK(count_of(work.backward_input, WorkKind::kReduceScatter, Beside::kWeightGradient) == 4);
+  CHECK(list_count(work.forward, WorkKind::kAllGather) == 4);
+  CHECK(list_count(work.forward, WorkKind::kReduceScatter) == 4);
+  CHECK(list_count(work.backward_input, WorkKind::kAllGather) == 4);
+  CHECK(list_count(work.backward_input, WorkKind::kAllGather, Beside::kInputGradient) == 4);
+  CHECK(list_count(work.backward_input, WorkKind::kReduceScatter, Beside::kWeightGradient) == 4);
   // Parts at different times have nothing to run beside, and bring rows together once more.
   work = middle("plait", true, ScheduleChoice::kZeroBubble);
-  CHECK(count_of(work.backward_input, WorkKind::kAllGather) == 4);
-  CHECK(count_of(work.backward_input, WorkKind::kReduceScatter) == 4);
-  CHECK(count_of(work.backward_weight, WorkKind::kAllGather) == 8);
+  CHECK(list_count(work.backward_input, WorkKind::kAllGather) == 4);
+  CHECK(list_count(work.backward_input, WorkKind::kReduceScatter) == 4);
+  CHECK(list_count(work.backward_weight, WorkKind::kAllGather) == 8);
 }
 
 namespace {
