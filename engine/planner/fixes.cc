@@ -15,6 +15,9 @@
 namespace plait {
 namespace {
 
+/// Stages without layers are worth a try while they are not more than those with.
+constexpr int64_t kMostEmptyShare = 2;
+
 constexpr size_t kMostFixes = 3;       // that keep the batch
 constexpr size_t kMostBatchFixes = 2;  // that change it
 constexpr std::string_view kLayoutPrefix = "layout.";
@@ -130,7 +133,7 @@ class Proposals {
         [&](int64_t p) { add_pipeline(p); });
     if (now_.interleave > 1) fewer_chunks();
     const int64_t stages = now_.pipeline * now_.interleave;
-    if (stages <= layers) return;
+    if (stages <= layers || stages > kMostEmptyShare * layers) return;
     std::vector<int64_t> counts(static_cast<size_t>(stages), 0);
     std::fill_n(counts.begin(), layers, 1);
     add_with(&LayoutConfig::stage_layers, std::move(counts));

@@ -18,8 +18,9 @@ std::string layout_changes(const LayoutConfig& from, const LayoutConfig& to);
 std::vector<Fix> find_fixes(const Job& job, const LayoutConfig& layout,
                             const std::vector<Violation>& violations);
 
-/// The smallest world above the job's in which some layout fits into memory: of whole nodes, or of
-/// ranks on the first one. 0: none up to a million ranks, or up to the one node that is described.
+/// A world above the job's, nearly the smallest, in which some layout fits into memory: of whole
+/// nodes, or of ranks on the first one. 0: none up to a million ranks, or up to the one node that
+/// is described.
 int64_t smallest_larger_world(const Job& job);
 
 }  // namespace plait

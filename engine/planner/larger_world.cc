@@ -11,6 +11,7 @@ namespace plait {
 namespace {
 
 constexpr int64_t kLargestWorld = int64_t{1} << 20;
+constexpr int64_t kMostTries = 64;  // of worlds between one that is too small and twice as many
 
 /// Of the layouts of each degrees the one that needs least memory; ranks are looked at from both
 /// ends of the pipeline, where the tables are.
@@ -49,7 +50,7 @@ int64_t smallest_larger_world(const Job& job) {
     larger.world = world;
     return has_layout_that_fits(larger);
   };
-  // Twice as many until they do, then all whole nodes (or ranks of the first) in between.
+  // Twice as many until they do, then whole nodes (or ranks of the first) in between.
   int64_t too_small = job.world, enough = 0;
   while (enough == 0 && too_small < largest) {
     const int64_t world = std::min(2 * too_small, largest);
@@ -59,9 +60,11 @@ int64_t smallest_larger_world(const Job& job) {
       too_small = world;
     }
   }
+  const int64_t apart = (enough - too_small) / kMostTries;
   int64_t world = too_small;
   while (world < enough) {
-    world += world < node ? 1 : node - world % node;
+    world += std::max<int64_t>(apart, 1);
+    if (world > node && world % node != 0) world += node - world % node;
     if (world < enough && fits_into(world)) return world;
   }
   return enough;

@@ -100,7 +100,7 @@ run train small.json --set data.train=tokens --set run.steps=1 --world 2 --set l
 judge $? "train fills keys that are auto, and says so"
 run train small.json --print-config --set layout.tensor=auto && grep -q '"layout.tensor": "auto"' out
 judge $? "--print-config shows what is given"
-expect 2 'INVALID_ARGUMENT: argument: .*rule=heads.*fix=' "no layout: the rule and what would do" train small.json \
+expect 2 'INVALID_ARGUMENT: argument: .*rule=heads.*fix=' "no layout: the rule and what would do" train small.json --set run.steps=1 \
   --set data.train=tokens --world 4 --set layout.tensor=auto --set layout.pipeline=1 --set layout.data=1
 
 mkdir traces
