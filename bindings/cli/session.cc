@@ -108,7 +108,8 @@ void load_model_keys(const Context& context, const Config& config, const std::st
 /// place of what CONFIG says of hardware but for failures and the price.
 void load_hardware(const Config& config, const std::string& hardware) {
   const Json given = keys_that_are_set(config);
-  for (const auto& [key, value] : given.items()) {
+  for (const auto& [name, value] : given.items()) {
+    const std::string& key = name;  // what a lambda may capture
     const bool is_kept = !key.starts_with("hardware.") || key.starts_with("hardware.failures.") ||
                          key == "hardware.price_per_device_hour";
     if (is_kept) continue;

@@ -180,7 +180,8 @@ class Search {
   /// A layout that breaks more rules than another one says nothing new: it counts as the other.
   std::map<Reason, int64_t> reason_counts() const {
     std::map<Reason, int64_t> counts;
-    for (const auto& [reason, layouts] : rejected_) {
+    for (const auto& [words, layouts] : rejected_) {
+      const Reason& reason = words;  // what a lambda may capture
       const Reason* least = &reason;
       for (const auto& [other, unused] : rejected_) {
         const bool is_part = std::all_of(other.begin(), other.end(), [&](std::string_view word) {
