@@ -79,7 +79,8 @@ int run_merge(Host& host) {
 
 /// The planner's timeline of one step, as trace-simulated.json in the directory of traces.
 int run_simulation(Host& host, const Context& context, const Config& config) {
-  const Planned planned = make_planned(context, config, host.options.place.world.value_or(layout_ranks(config)));
+  const Planned planned =
+      make_planned(context, config, host.options.place.world.value_or(layout_ranks(config)));
   const PlanJson& first = planned.candidates[0];
   if (!planned.has_feasible()) {
     host.print_json(planned.reports[0]);

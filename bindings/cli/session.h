@@ -8,9 +8,10 @@
 
 namespace plait::cli {
 
-/// The configuration that the user means: CONFIG, then --hardware, then --set, then the model.* keys of what --load
-/// names. A model key that CONFIG or --set gives and that contradicts is a usage failure naming all
-/// of them with both values. With --resume, those that it leaves out come from run.checkpoint.
+/// The configuration that the user means: CONFIG, then --hardware, then --set, then the model.*
+/// keys of what --load names. A model key that CONFIG or --set gives and that contradicts is a
+/// usage failure naming all of them with both values. With --resume, those that it leaves out come
+/// from run.checkpoint.
 Config make_config(const Host& host, const Context& context);
 
 /// Prints the complete configuration: a key a line, or one JSON line with --json.

@@ -47,7 +47,7 @@ final class ClosedTests {
       rig.config.set("data.train", tokens.toString());
       Checkpoint checkpoint =
           Checkpoint.open(rig.context, directory.resolve("closed").toString());
-      List<AutoCloseable> closed = new ArrayList<>(List.of(
+      List<AutoCloseable> closed = new ArrayList<>(List.<AutoCloseable>of(
           Plan.create(rig.context, rig.config, 1), save, checkpoint,
           Dataset.open(rig.context, rig.config, "train"),
           Tokenizer.open(rig.context, "byte", null), NativeMemory.allocate(64), rig.batch,
