@@ -39,7 +39,8 @@ MetricsFile parse_metrics(const std::string& path) {
     }
     if (object.contains("config")) file = {object["config"], {}};
     const auto seconds = object.find("step_seconds");
-    if (seconds != object.end() && seconds->is_number()) file.steps.push_back(object);
+    const bool is_timed = seconds != object.end() && seconds->is_number();
+    if (is_timed && seconds->get<double>() > 0) file.steps.push_back(object);
   }
   if (!file.config.is_object()) {
     throw bad_metrics("the file has no line with a configuration: train --metrics writes one first",

@@ -9,6 +9,7 @@ namespace plait {
 namespace {
 
 constexpr int64_t kMostTensorNodes = 4;     // that a tensor group is tried over
+constexpr int64_t kMostDegree = 1048576;    // of the keys layout.tensor, .pipeline and .data
 constexpr int64_t kMostOddMicroBatch = 16;  // of sizes that are no power of two
 
 struct Degrees {
@@ -73,7 +74,8 @@ class Enumeration {
     for (const int64_t t : tried(is_tensor_free, job_.world, fixed_.tensor)) {
       for (const int64_t p : tried(is_pipeline_free, job_.world / t, fixed_.pipeline)) {
         const int64_t d = is_data_free ? std::max<int64_t>(job_.world / (t * p), 1) : fixed_.data;
-        if (t * p * d != job_.world) continue;
+        if (static_cast<__int128>(t) * p * d != job_.world) continue;
+        if (std::max({t, p, d}) > kMostDegree) continue;
         all.push_back({t, p, d});
         const bool has_usual_tensor =
             !is_tensor_free ||
@@ -86,7 +88,8 @@ class Enumeration {
     if (!usual.empty()) return usual;
     if (!all.empty()) return all;
     const int64_t t = fixed_.tensor, p = fixed_.pipeline;
-    return {{t, p, is_data_free ? std::max<int64_t>(job_.world / (t * p), 1) : fixed_.data}};
+    const int64_t left = std::clamp<int64_t>(job_.world / (t * p), 1, kMostDegree);
+    return {{t, p, is_data_free ? left : fixed_.data}};
   }
 
   bool has_usual_stages(int64_t pipeline) const {

@@ -45,8 +45,8 @@ FilledLayout fill_layout(const Config& config, int64_t world) {
   for (const Candidate& candidate : result.candidates) {
     if (!candidate.is_feasible) continue;
     FilledLayout filled{config, layout_text(candidate.estimate.layout), result.tried};
-    set_layout(candidate.estimate.layout, &filled.config);
     try {
+      set_layout(candidate.estimate.layout, &filled.config);
       check(filled.config);
       return filled;
     } catch (const Error& error) {

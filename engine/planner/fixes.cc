@@ -86,14 +86,17 @@ class Proposals {
 
   /// One degree anew, and each of the two others to make up for it.
   void add_tensor(int64_t t) {
+    if (t < 1) return;
     add_degrees(t, now_.pipeline, job_.world / (t * now_.pipeline));
     add_degrees(t, job_.world / (t * now_.data), now_.data);
   }
   void add_pipeline(int64_t p) {
+    if (p < 1) return;
     add_degrees(now_.tensor, p, job_.world / (now_.tensor * p));
     add_degrees(job_.world / (p * now_.data), p, now_.data);
   }
   void add_data(int64_t d) {
+    if (d < 1) return;
     add_degrees(now_.tensor, job_.world / (now_.tensor * d), d);
     add_degrees(job_.world / (now_.pipeline * d), now_.pipeline, d);
   }

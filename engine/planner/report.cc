@@ -359,6 +359,7 @@ std::string memory_report(const Job& job, const Candidate& candidate) {
 
 std::string schedule_report(const Job& job, const LayoutConfig& layout) {
   constexpr int64_t kMostColumns = 40;
+  check_shown_passes(job, layout);
   const Schedule schedule = layout_schedule(job, layout);
   return JsonObject()
       .field("text", schedule_text(schedule))

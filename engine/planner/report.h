@@ -40,4 +40,7 @@ std::string schedule_report(const Job& job, const LayoutConfig& layout);
 /// fall. Names and categories are those of an engine's traces.
 std::string timeline_report(const Job& job, const Estimate& estimate);
 
+/// Throws `too_large` where a schedule has more passes than texts and timelines hold.
+void check_shown_passes(const Job& job, const LayoutConfig& layout);
+
 }  // namespace plait

@@ -5,6 +5,7 @@
 #include "engine/planner/report.h"
 #include "engine/schedule/operation.h"
 #include "kernels/base/chrome_trace.h"
+#include "kernels/base/error.h"
 
 namespace plait {
 namespace {
@@ -192,7 +193,18 @@ class TimelineWriter {
 
 }  // namespace
 
+void check_shown_passes(const Job& job, const LayoutConfig& layout) {
+  constexpr int64_t kMostShown = int64_t{1} << 19;
+  const int64_t passes = micro_batches(job, layout) * layout.pipeline * layout.interleave;
+  if (passes <= kMostShown) return;
+  throw Error("too_large", "a schedule of so many passes is not written out")
+      .with("passes", passes)
+      .with("maximum", kMostShown)
+      .subsystem("engine/planner");
+}
+
 std::string timeline_report(const Job& job, const Estimate& estimate) {
+  check_shown_passes(job, estimate.layout);
   return TimelineWriter(job, estimate).text();
 }
 

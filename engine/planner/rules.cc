@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "engine/config/checks.h"
 #include "engine/schedule/shape.h"
 
 namespace plait {
@@ -36,6 +37,7 @@ class RuleBook {
   RuleBook(const Job& job, const LayoutConfig& layout) : job_(job), layout_(layout) {}
 
   std::vector<Violation> violated() && {
+    check_sizes();
     check_devices();
     check_heads();
     check_layers();
@@ -49,6 +51,23 @@ class RuleBook {
   }
 
  private:
+  /// Bytes and elements of a rank stay far from 64 bits.
+  void check_sizes() {
+    constexpr int64_t kMostBytes = int64_t{1} << 62;
+    constexpr int64_t kMostCopies = 64;  // bytes of an element, all that is kept of it together
+    const ModelConfig& model = job_.model;
+    const int64_t sequence = job_.train.sequence_length;
+    const Wide width = 8 * Wide(model.hidden) + 3 * Wide(model.feed_forward) +
+                       Wide(model.heads) * (4 * Wide(model.head_size) + 5 * Wide(sequence));
+    const Wide rows = Wide(job_.train.global_batch / layout_.data + 1) * sequence;
+    const Wide vocabulary = Wide(model.vocab_size) + 128 * Wide(layout_.tensor);
+    const Wide bytes = kMostCopies * (Wide(count_parameters(model)) +
+                                      rows * (width * (model.layers + 1)) + rows * vocabulary);
+    if (bytes <= kMostBytes) return;
+    add("memory", "what a rank keeps is beyond what is counted",
+        static_cast<int64_t>(std::min<Wide>(bytes, INT64_MAX)), kMostBytes);
+  }
+
   void add(const char* word, std::string sentence, int64_t first, int64_t second) {
     violations_.push_back({word, std::move(sentence), first, second});
   }
@@ -193,6 +212,12 @@ class RuleBook {
   /// The order of canonical sums admits no other parts than its own.
   void check_canonical() {
     if (job_.precision.reduction != ReductionChoice::kCanonical) return;
+    const int64_t lanes = job_.precision.canonical_tensor;
+    const std::string parts = key_text("precision.canonical_tensor", lanes);
+    const ModelConfig& model = job_.model;
+    require_multiple_of("canonical", "model.heads", model.heads, parts, lanes);
+    require_multiple_of("canonical", "model.key_value_heads", model.key_value_heads, parts, lanes);
+    require_multiple_of("canonical", "model.feed_forward", model.feed_forward, parts, lanes);
     require_multiple_of("canonical", "precision.canonical_tensor", job_.precision.canonical_tensor,
                         key_text("layout.tensor", layout_.tensor), layout_.tensor);
     require_multiple_of("canonical", "precision.canonical_data", job_.precision.canonical_data,

@@ -42,7 +42,9 @@ const char* dearest_key(const Job& job, double load, double lost) {
 RunTime run_time(const Job& job, double step_seconds, double evaluation_seconds) {
   const Failures& failures = job.hardware.failures;
   RunTime run;
-  run.steps = static_cast<int64_t>(std::ceil(static_cast<double>(job.tokens) / job.step_tokens()));
+  constexpr double kMostSteps = 9e18;
+  run.steps = static_cast<int64_t>(
+      std::min(std::ceil(static_cast<double>(job.tokens) / job.step_tokens()), kMostSteps));
   const auto steps = static_cast<double>(run.steps);
   run.checkpoint_bytes = kCheckpointBytes * static_cast<double>(count_parameters(job.model));
 

@@ -15,6 +15,7 @@
 namespace plait {
 namespace {
 
+constexpr int64_t kMostWalked = int64_t{1} << 25;  // passes of all schedules of a search
 constexpr double kRounding = 1e-12;  // of bounds, which sum in another order than the simulation
 
 /// A set of broken rules, few first.
@@ -127,8 +128,12 @@ class Search {
                      [](const Feasible& a, const Feasible& b) { return a.bound < b.bound; });
     LeastTimes times(job_.top);
     std::vector<Candidate> seen;
+    int64_t left = kMostWalked;
     for (const Feasible& next : feasible_) {
       if (next.bound * (1 - kRounding) > times.limit(band_)) break;
+      const LayoutConfig& layout = next.layout;
+      left -= micro_batches(job_, layout) * layout.pipeline * layout.interleave;
+      if (left < 0 && !seen.empty()) break;
       Candidate candidate;
       candidate.estimate = estimate(job_, next.layout);
       candidate.is_feasible = true;
@@ -224,6 +229,7 @@ class Search {
     LayoutConfig free = fixed_;
     free.auto_keys.clear();
     for (const auto& [key, value] : layout_keys(fixed_)) free.auto_keys.push_back(key);
+    free.stage_layers.clear();
     if (fixed_.auto_keys.size() < free.auto_keys.size()) {
       const SearchResult any = Search(job_, free).run();
       result_.smallest_world = any.smallest_world;

@@ -1,6 +1,7 @@
 #include "engine/planner/traffic.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "engine/planner/rank_share.h"
 
@@ -151,6 +152,27 @@ AxisTraffic pipeline_traffic(const RankShare& share) {
   return sent;
 }
 
+/// Of ranks begin … begin + count − 1 those that share a node with the rank `apart` behind them.
+int64_t near_pairs(int64_t begin, int64_t count, int64_t apart, int64_t node) {
+  if (apart >= node) return 0;
+  const auto below = [&](int64_t end) {
+    return end / node * (node - apart) + std::min(end % node, node - apart);
+  };
+  return below(begin + count) - below(begin);
+}
+
+/// Edges of the rings of `tensor` ranks each, among `count` ranks, whose ends share a node.
+int64_t near_tensor_edges(int64_t begin, int64_t count, int64_t tensor, int64_t node) {
+  if (node % tensor == 0) return count;
+  if (tensor % node == 0) return count - count / node;
+  int64_t near = 0;
+  for (int64_t first = begin; first < begin + count; first += tensor) {
+    near += near_pairs(first, tensor - 1, 1, node);
+    near += near_pairs(first, 1, tensor - 1, node);
+  }
+  return near;
+}
+
 }  // namespace
 
 RankTraffic rank_traffic(const Job& job, const LayoutConfig& layout, int64_t rank) {
@@ -160,34 +182,34 @@ RankTraffic rank_traffic(const Job& job, const LayoutConfig& layout, int64_t ran
 }
 
 LevelTraffic level_traffic(const Job& job, const LayoutConfig& layout) {
-  const int64_t t = layout.tensor, d = layout.data, p = layout.pipeline;
-  const int64_t ranks_of_stage = t * d, world = ranks_of_stage * p;
-  const auto node = [&](int64_t rank) { return rank / job.hardware.node_devices; };
+  const int64_t t = layout.tensor, p = layout.pipeline, node = job.hardware.node_devices;
+  const int64_t ranks = t * layout.data;  // of a stage
   LevelTraffic sum;
   for (int64_t pipeline = 0; pipeline < p; ++pipeline) {
-    const int64_t begin = pipeline * ranks_of_stage;
+    const int64_t begin = pipeline * ranks;
     // Ranks of a stage send alike, but for where slices begin.
     const RankShare share(job, layout, pipeline);
     const RankTraffic sent = rank_traffic(job, layout, begin);
     const Boundaries boundaries(share);
-    const auto add = [&](int64_t from, int64_t to, int64_t bytes) {
-      (node(from) == node(to) ? sum.node : sum.fabric) += static_cast<double>(bytes);
+    const auto add = [&](int64_t within, int64_t bytes) {
+      sum.node += static_cast<double>(within) * static_cast<double>(bytes);
+      sum.fabric += static_cast<double>(ranks - within) * static_cast<double>(bytes);
     };
-    const auto stage_start = [&](int64_t stage) { return (stage + p) % p * ranks_of_stage; };
-    for (int64_t place = 0; place < ranks_of_stage; ++place) {
-      const int64_t rank = begin + place;
-      const int64_t next_tensor = place % t + 1 < t ? rank + 1 : rank + 1 - t;
-      const int64_t next_data = place + t < ranks_of_stage ? rank + t : begin + place % t;
-      const int64_t next = stage_start(pipeline + 1) + place;
-      add(rank, next_tensor, sent.tensor.total());
-      add(rank, next_data, sent.data.total());
-      add(rank, next, sent.pipeline.all_gather + boundaries.after * boundary_bytes(share));
-      add(rank, stage_start(pipeline - 1) + place, boundaries.before * boundary_bytes(share));
-      add(rank, stage_start(p - 1 - pipeline) + place, swapped_bytes(share));
-    }
+    const auto to_stage = [&](int64_t stage) {
+      const int64_t other = (stage + p) % p * ranks;
+      return near_pairs(std::min(begin, other), ranks, std::abs(begin - other), node);
+    };
+    add(near_tensor_edges(begin, ranks, t, node), sent.tensor.total());
+    add(near_pairs(begin, ranks - t, t, node) + near_pairs(begin, t, ranks - t, node),
+        sent.data.total());
+    add(to_stage(pipeline + 1),
+        sent.pipeline.all_gather + boundaries.after * boundary_bytes(share));
+    add(to_stage(pipeline - 1), boundaries.before * boundary_bytes(share));
+    add(to_stage(p - 1 - pipeline), swapped_bytes(share));
   }
-  sum.node /= static_cast<double>(world);
-  sum.fabric /= static_cast<double>(world);
+  const double world = static_cast<double>(ranks) * static_cast<double>(p);
+  sum.node /= world;
+  sum.fabric /= world;
   return sum;
 }
 

@@ -100,6 +100,14 @@ class ProbeLinear {
   TensorView x_, bias_, y_, grad_x_, grad_y_, grad_weight_, grad_bias_;
 };
 
+constexpr double kAttentionPasses = 3.5;  // backward takes two and a half times forward
+
+/// The causal half.
+double forward_flops(const AttentionShape& shape) {
+  return 2 * static_cast<double>(shape.batch * shape.heads * shape.head_size) *
+         static_cast<double>(shape.sequence) * static_cast<double>(shape.sequence);
+}
+
 struct ProbeAttention {
   AttentionShape shape;
   std::vector<Buffer> buffers;
@@ -124,10 +132,7 @@ struct ProbeAttention {
     backward.grad_y = take(dtype, output);
     backward.grad_qkv = take(dtype, fused);
   }
-  double flops() const {
-    return 2 * static_cast<double>(shape.batch * shape.heads * shape.head_size) *
-           static_cast<double>(shape.sequence) * static_cast<double>(shape.sequence);
-  }
+  double flops() const { return forward_flops(shape); }
 };
 
 struct ProbeProduct {
@@ -286,8 +291,9 @@ void measure_case(MeasureRank& rank, const Kernels& kernels, const ComputeProbe&
                   AttentionSums* sums) {
   const std::vector<ProbeProduct> products = list_products(*probe.job, at);
   if (chain_bytes(products) > probe.most_bytes) return;
-  if (chain_seconds(products, rate) > probe.effort.longest) return;
   const AttentionShape attention = attention_shape(*probe.job, at);
+  const double seconds_of_attention = kAttentionPasses * forward_flops(attention) / rate;
+  if (chain_seconds(products, rate) + seconds_of_attention > probe.effort.longest) return;
   ProbeChain chain(rank, kernels, products, &attention, probe.dtype);
   const std::vector<double> seconds = chain.time(probe.effort);
   if (seconds.empty()) return;

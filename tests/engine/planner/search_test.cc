@@ -235,6 +235,36 @@ TEST_CASE("a pinned layout is one candidate") {
   check_fixes(job, odd);
 }
 
+TEST_CASE("degrees beyond the world, and sizes beyond all memory, are rejected") {
+  const Job small = make_job(config_of(kMedium), 4);
+  LayoutConfig deep = make_layout(config_of(kMedium, R"({"layout.pipeline": 8})"));
+  const SearchResult beyond = search(small, deep);
+  REQUIRE(beyond.candidates.size() == 1);
+  CHECK(std::string(beyond.candidates[0].violations[0].word) == "devices");
+  CHECK(check_fixes(small, beyond) > 0);
+  deep.pipeline = deep.tensor = deep.data = 1048576;
+  deep.auto_keys = {"layout.tensor"};
+  CHECK(feasible_count(search(make_job(config_of(kMedium), 1 << 30), deep)) == 0);
+
+  const Job vast = make_job(
+      config_of(kMedium,
+                R"({"model.layers": 65536, "model.hidden": 1048576, "model.heads": 1024})"),
+      1);
+  const SearchResult none = search(vast, make_layout(config_of(kMedium)));
+  REQUIRE(none.candidates.size() == 1);
+  CHECK_FALSE(none.candidates[0].is_feasible);
+  CHECK(std::string(none.candidates[0].violations[0].word) == "memory");
+}
+
+TEST_CASE("canonical sums want whole heads in every part") {
+  const char* canonical = R"({"precision.reduction": "canonical", "model.heads": 1})";
+  const Job job = make_job(config_of(kMedium, canonical), 1);
+  const SearchResult result = search(job, make_layout(config_of(kMedium)));
+  REQUIRE(result.candidates.size() == 1);
+  CHECK_FALSE(result.candidates[0].is_feasible);
+  CHECK(std::string(result.candidates[0].violations[0].word) == "canonical");
+}
+
 TEST_CASE("rejected layouts stand together by reason") {
   Job job = make_job(config_of(kLarge), 64);
   job.top = 2;

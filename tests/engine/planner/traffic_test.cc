@@ -67,6 +67,28 @@ TEST_CASE("axes that stay inside a node and axes that do not", "[traffic]") {
   CHECK(level_traffic(job, layout).fabric == Approx((2 * boundary + 2 * closing) / 4));
 }
 
+TEST_CASE("bytes between nodes are those of the edges that cross, one by one", "[traffic]") {
+  Job job = traffic_job();
+  const int64_t t = GENERATE(1, 2, 4), p = GENERATE(1, 2, 4), d = GENERATE(1, 2, 4);
+  job.hardware.node_devices = GENERATE(1, 2, 3, 4, 5, 8);
+  const LayoutConfig layout = spread_over(t, p, d);
+  const auto crosses = [&](int64_t a, int64_t b) {
+    return a / job.hardware.node_devices != b / job.hardware.node_devices;
+  };
+  double tensor = 0, data = 0;
+  for (int64_t rank = 0; rank < t * p * d; ++rank) {
+    const RankTraffic sent = rank_traffic(job, layout, rank / (t * d) * (t * d));
+    const int64_t place = rank % (t * d), begin = rank - place;
+    const int64_t next_tensor = place % t + 1 < t ? rank + 1 : rank + 1 - t;
+    const int64_t next_data = begin + (place + t) % (t * d);
+    if (crosses(rank, next_tensor)) tensor += sent_on(sent.tensor);
+    if (crosses(rank, next_data)) data += sent_on(sent.data);
+  }
+  const double ranks = static_cast<double>(t * p * d);
+  if (p == 1) CHECK(level_traffic(job, layout).fabric == Approx((tensor + data) / ranks));
+  CHECK(level_traffic(job, layout).fabric >= (tensor + data) / ranks * (1 - 1e-12));
+}
+
 TEST_CASE("levels hold what all ranks send", "[traffic]") {
   Job job = traffic_job();
   job.model.tied = GENERATE(false, true);
